@@ -54,7 +54,7 @@ const after1: (() => Promise<void> | void)[] = [];
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'modelet-http-'));
-  const settings = { apiMaxLength: '100kb' };
+  const settings = { apiMaxLength: '100kb', disableEditor: false };
   red = await NodeRedProcess.start(flows(), settings);
   await red.deploy([...flows({ keys: 'keys' }), keysNode('keys', CLIENTS)]);
   await red.whenReady();
@@ -330,4 +330,51 @@ test('paths are compared as the settings of Node-RED say', () => {
   assert.deepEqual(spelledBy({}), ['/predict', '/predict', '/']);
   assert.deepEqual(spelledBy({ 'case sensitive routing': true }), ['/Predict', '/Predict', '/']);
   assert.deepEqual(spelledBy({ 'strict routing': true }), ['/predict/', '/predict', '/']);
+});
+
+describe('an offer of HTTP/2 in clear text is passed over', () => {
+  const OFFER = { Connection: 'Upgrade, HTTP2-Settings', Upgrade: 'h2c', 'HTTP2-Settings': 'AAMAAABkAAQAAP__' };
+  const ROWS: readonly (readonly [about: string, status: number, asked: Asked])[] = [
+    ['a request', 200, { target: 'json', headers: { ...JSON_TYPE, ...OFFER }, body: '{"offered":1}' }],
+    [
+      'a large request',
+      200,
+      { target: 'json', headers: { ...JSON_TYPE, ...OFFER }, body: `["${'x'.repeat(90_000)}"]` },
+    ],
+    [
+      'a request in chunks',
+      200,
+      { target: 'json', headers: { ...JSON_TYPE, ...OFFER }, body: '{"offered":1}', chunked: true },
+    ],
+    ['an error', 400, { target: 'json', headers: { ...JSON_TYPE, ...OFFER }, body: '{' }],
+    ['no key', 401, { target: 'json', headers: { ...JSON_TYPE, ...OFFER, 'X-API-Key': 'no' }, body: '1' }],
+    ['a path without an endpoint', 404, { target: '/nothing', method: 'GET', headers: OFFER }],
+  ];
+  for (const [about, status, asked] of ROWS) {
+    test(about, async () => {
+      for (const { name, port, json } of places) {
+        const [head, body] = written({ ...asked, target: asked.target === 'json' ? json : (asked.target as string) });
+        const client = new RawClient(port).send(head);
+        await new Promise(setImmediate);
+        client.send(body);
+        await answers(client, 1, `${about}, ${name}`);
+        assert.deepEqual(client.statuses, [status], `${about}, ${name}: ${client.received.slice(0, 500)}`);
+        client.socket.destroy();
+      }
+    });
+  }
+
+  test("and the editor's own socket is left alone", async () => {
+    const port = Number(new URL(red.url).port);
+    const key = { 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Version': '13' };
+    const upgrade = { Connection: 'Upgrade', Upgrade: 'websocket', ...key };
+    const target = '/admin/comms';
+    const client = new RawClient(port).send(written({ method: 'GET', target, headers: upgrade })[0]);
+    await answers(client, 1, 'the handshake is answered');
+    assert.deepEqual(client.statuses, [101]);
+    client.socket.destroy();
+    const offering = new RawClient(port).send(written({ method: 'GET', target, headers: OFFER })[0]);
+    await offering.closed;
+    assert.deepEqual(offering.statuses, [400], 'the editor refuses it, once');
+  });
 });

@@ -39,7 +39,7 @@ const OF_HANDSHAKE =
 interface Host {
   /** Returns the endpoint that takes WebSockets at a path; undefined if there is none. */
   socketAt(path: string): ServedEndpoint | undefined;
-  /** Whether there may be one at some path. */
+  /** Whether upgrades must be looked at: there may be such an endpoint, or others take upgrades of the server. */
   readonly hasSockets: boolean;
   /** Returns why an endpoint takes no WebSockets; null if there is none at the path, so that others may take it. */
   whyNot(path: string): string | null;
@@ -93,6 +93,7 @@ export class Sockets {
       if (endpoint) this.#welcome({ server, request, socket, head, endpoint }, path);
       else if (why !== null) refuse(request, socket, new ModeletError('bad_request', why));
       else if (server.listenerCount('upgrade') === 1) passOn(server, request, socket, head);
+      else if (offersHttp2(request)) whenOthersLeft(socket, () => passOn(server, request, socket, head));
     };
     server.on('upgrade', listener);
     this.#servers.set(server, listener);
@@ -122,6 +123,22 @@ export class Sockets {
       this.#sessions.set(session, path);
     });
   }
+}
+
+/**
+ * Whether a request offers HTTP/2 in clear text, as `curl --http2` and Java's client do. No server of HTTP/1.1 has to take
+ * the offer, but those who listen for WebSockets leave such a request without an answer.
+ */
+function offersHttp2({ headers: { upgrade = '' } }: IncomingMessage): boolean {
+  const offers = upgrade.toLowerCase().split(',');
+  return offers.some((offer) => offer.trim() === 'h2c') && !offers.some((offer) => offer.trim() === 'websocket');
+}
+
+/** Calls `act` unless another listener of the upgrade ends the connection, as one for WebSockets does at its own path. */
+function whenOthersLeft(socket: Socket, act: () => void): void {
+  queueMicrotask(() => {
+    if (!socket.writableEnded && !socket.destroyed) act();
+  });
 }
 
 interface Upgrade {

@@ -8,7 +8,6 @@ import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
-import { nodesOf } from '../../flow/graph.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import { barredByHooks } from '../deploy/http-facts.ts';
@@ -24,8 +23,8 @@ export class CompiledHost {
   readonly #tracing: Tracing;
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #sockets: Sockets;
-  /** Whether a stream response of the flows has that format, even of an endpoint that is not compiled. */
-  #mayHaveSockets = false;
+  /** Whether pipelines are served. */
+  #mayHaveUpgrades = false;
   /** Why endpoints are not compiled, by their paths. */
   #uncompiled: ReadonlyMap<string, string> = new Map();
   readonly #place: HostPlace;
@@ -48,7 +47,7 @@ export class CompiledHost {
   /** Serves the endpoints of a deploy from now on, in one step. */
   serve(deployment: Deployment): void {
     const { endpoints, uncompiled } = deployment.compiled;
-    this.#mayHaveSockets = nodesOf(deployment.graph, 'stream').some(({ stream }) => stream.format === 'websocket');
+    this.#mayHaveUpgrades = endpoints.length + uncompiled.length > 0;
     this.#uncompiled = new Map(uncompiled.map(({ path, reason }) => [path, reason]));
     const served = endpoints.flatMap((spec) => this.#prepare(spec, deployment) ?? []);
     this.#endpoints.replace(served, pathRules(this.#RED.settings as HttpSettings));
@@ -61,7 +60,7 @@ export class CompiledHost {
   /** Serves no endpoint any more: the flows have stopped. Requests under way end as they began. */
   close(): void {
     this.#endpoints.replace([]);
-    this.#mayHaveSockets = false;
+    this.#mayHaveUpgrades = false;
     this.#sockets.refresh();
   }
 
@@ -125,8 +124,9 @@ export class CompiledHost {
     return passesEditor(settings, path) && !passesEditor(settings, this.#root);
   }
 
+  /** The editor, and nodes for WebSockets, take all upgrades of the server, and answer no other. */
   get hasSockets(): boolean {
-    return this.#mayHaveSockets;
+    return this.#mayHaveUpgrades;
   }
 
   socketAt(path: string): ServedEndpoint | undefined {
