@@ -49,9 +49,15 @@ function notJson(why: string): ModeletError {
 
 /** Whether all numbers of a parsed value are finite. JSON has no others, but a parser makes Infinity of `1e999`. */
 export function hasFiniteNumbers(value: unknown): boolean {
-  if (typeof value === 'number') return Number.isFinite(value);
-  if (typeof value !== 'object' || value === null) return true;
-  return (Array.isArray(value) ? value : Object.values(value)).every(hasFiniteNumbers);
+  // Not recursive: a client may nest deeper than the stack reaches.
+  const left: unknown[] = [[value]];
+  for (let one = left.pop(); one !== undefined; one = left.pop()) {
+    for (const each of Array.isArray(one) ? one : Object.values(one as object)) {
+      if (typeof each === 'number' && !Number.isFinite(each)) return false;
+      if (typeof each === 'object' && each !== null) left.push(each);
+    }
+  }
+  return true;
 }
 
 /** Returns the index of the first byte after a byte order mark. */
