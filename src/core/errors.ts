@@ -41,6 +41,18 @@ export type ErrorCode = keyof typeof HTTP_STATUS;
 
 export const ERROR_CODES: readonly ErrorCode[] = Object.keys(HTTP_STATUS) as ErrorCode[];
 
+const LASTING: ReadonlySet<ErrorCode> = new Set([
+  'modelet_failed',
+  'bad_batch_length',
+  'config_invalid',
+  'protocol_error',
+]);
+
+/** Whether a request that ended with the code would end so again, although its status lets clients repeat it. */
+export function isLasting(code: ErrorCode): boolean {
+  return LASTING.has(code);
+}
+
 export interface ModeletErrorOptions {
   /** Name of the stage at which the request failed. */
   readonly stage?: string;

@@ -7,7 +7,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { StreamSpec } from '../core/endpoints.ts';
-import { asModeletError, ModeletError } from '../core/errors.ts';
+import { asModeletError, isLasting, ModeletError } from '../core/errors.ts';
 import type { Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
@@ -22,6 +22,7 @@ import { REQUEST_ID, requestIdOf } from './request-id.ts';
 import { writeAnswer } from './response-writer.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
 import { chatForm, chatRequestOf } from './streaming/chat-form.ts';
+import { asksBase64In, isForEmbeddings, payloadInBase64 } from './streaming/embeddings.ts';
 import { ResultStream, whenRead } from './streaming/result-stream.ts';
 import { formOf, streamForm } from './streaming/stream-form.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
@@ -55,6 +56,8 @@ export class Exchange implements BodyReadEvents {
   #ownTimeoutMs: number | null = null;
   /** null: the answer is written in one go. */
   #stream: ResultStream | null = null;
+  /** Whether the client wants embeddings as base64. */
+  #base64 = false;
 
   constructor(endpoint: ServedEndpoint, request: IncomingMessage, response: ServerResponse) {
     this.#endpoint = endpoint;
@@ -161,6 +164,7 @@ export class Exchange implements BodyReadEvents {
     const { runtime, limits, spec } = this.#endpoint;
     const own = this.#ownTimeoutMs ?? parseTimeout(this.#request.headers['timeout']);
     const timeoutMs = own > 0 && (limits.timeoutMs === 0 || own < limits.timeoutMs) ? own : limits.timeoutMs;
+    this.#base64 = this.#head?.type.kind === 'json' && isForEmbeddings(spec.path) && asksBase64In(payload);
     if (spec.parts) this.#stream = this.#openStream(spec.parts.stream, payload);
     const id = runtime.submit({
       requestId: this.#requestId,
@@ -235,7 +239,10 @@ export class Exchange implements BodyReadEvents {
         this.#stream.end(value);
         return;
       }
-      const body = bodyOfPayload(value, this.#form, answer.contentType !== null);
+      const typed = answer.contentType !== null;
+      const body = this.#base64
+        ? bodyOfValue(payloadInBase64(value), this.#form, typed)
+        : bodyOfPayload(value, this.#form, typed);
       writeAnswer(this.#response, { status: answer.statusCode ?? 200, requestId: this.#requestId, answer }, body);
     } catch (thrown) {
       const error = asModeletError(thrown, 'modelet_failed');
@@ -260,7 +267,8 @@ export class Exchange implements BodyReadEvents {
     const keeps = answer === failure && spec.errorPayload === 'keep' && input !== null;
     const body = keeps ? keptBody(input, this.#form, typed) : bodyOfValue(content, this.#form, typed);
     const status = answer.statusCode ?? statusCode;
-    writeAnswer(this.#response, { status, requestId: this.#requestId, answer, retryAfterSeconds }, body);
+    const head = { status, requestId: this.#requestId, answer, retryAfterSeconds, isLasting: isLasting(code) };
+    writeAnswer(this.#response, head, body);
   }
 
   get #form(): AnswerForm {

@@ -10,6 +10,9 @@ import type { PreparedAnswer } from './served-endpoint.ts';
  */
 const SMALL = 16 * 1024;
 
+/** The libraries of OpenAI repeat a request after every status of 500 and more, unless this header says `false`. */
+export const SHOULD_RETRY = 'x-should-retry';
+
 const EMPTY_ANSWER = new Set([204, 304]);
 const RESET_CONTENT = 205;
 
@@ -18,6 +21,8 @@ export interface AnswerHead {
   readonly requestId: string;
   readonly answer: PreparedAnswer;
   readonly retryAfterSeconds?: number | undefined;
+  /** Whether the same request would fail again. */
+  readonly isLasting?: boolean;
 }
 
 /** Writes status, headers and body. No effect if the client has gone. Never throws. */
@@ -47,12 +52,13 @@ export function writeAnswer(response: ServerResponse, head: AnswerHead, content:
 }
 
 /** Returns the headers that do not depend on the body, names and values in turn. */
-export function headersOf({ requestId, answer, retryAfterSeconds }: AnswerHead): string[] {
+export function headersOf({ requestId, answer, retryAfterSeconds, isLasting }: AnswerHead): string[] {
   const headers = answer.sets.has('x-request-id') ? [] : [REQUEST_ID, requestId];
   headers.push(...answer.headers);
   if (retryAfterSeconds !== undefined && !answer.sets.has('retry-after')) {
     headers.push('Retry-After', String(retryAfterSeconds));
   }
+  if (isLasting && !answer.sets.has(SHOULD_RETRY)) headers.push(SHOULD_RETRY, 'false');
   return headers;
 }
 

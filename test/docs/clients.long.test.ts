@@ -60,6 +60,7 @@ test('the versions of the page are those that are installed', () => {
 /** Says as many words as the client asks for, at most. */
 const TALK = `
   const text = input.messages.at(-1).content;
+  if (text === 'fail') throw new Error('failure ' + (globalThis.failures = (globalThis.failures ?? 0) + 1));
   if (text === 'refuse') throw Object.assign(new Error('no thanks'), { code: 'invalid_input' });
   return (async function* () {
     let made = 0;
@@ -80,6 +81,7 @@ const LATE = `
   const { signal } = ctx;
   if (input.late) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   return input;`;
+const EMBED = blocks.find(({ label }) => label === 'embeddings')?.text ?? '';
 const MATRIX = blocks.find(({ label }) => label === 'matrix')?.text ?? '';
 /** Words without end, and the log says when their client is gone. */
 const WORDS = `return (async function* () {
@@ -106,6 +108,8 @@ function ownFlow(): FlowNode[] {
     httpIn('in chat', '/v1/chat/completions', 'talk'),
     stage('talk', TALK, 'chat', { ...keyed, workers: '2' }),
     streamOut('chat', { format: 'openai' }),
+    ...endpoint('/v1/embeddings', 'lengths'),
+    stage('lengths', EMBED.replace('text.length / 8', 'text.length + 0.5'), 'collector /v1/embeddings', keyed),
     ...endpoint('/echo', 'echo'),
     stage('echo', LATE, 'collector /echo', { ...keyed, isolation: 'thread' }),
     ...endpoint('/keyed', 'keyed same'),
@@ -113,6 +117,8 @@ function ownFlow(): FlowNode[] {
     runtime(),
     ...endpoint('/same', 'same'),
     stage('same', 'return input;', 'collector /same'),
+    ...endpoint('/vectors/embeddings', 'vectors'),
+    stage('vectors', EMBED, 'collector /vectors/embeddings'),
     ...endpoint('/matrix', 'matrix'),
     stage('matrix', MATRIX, 'collector /matrix'),
     ...endpoint('/endless', 'endless'),

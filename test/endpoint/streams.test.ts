@@ -121,7 +121,15 @@ test('text becomes chunks of one message, and objects stay as they are', async (
   const usage = { total_tokens: 3 };
   assert.equal(
     await chat(t, asked, ['a'], { finish_reason: 'length', usage, own: 1 }),
-    `${first}${chunk({}, 'length', { usage })}${done}`,
+    `${first}${chunk({}, 'length')}${done}`,
+    'a client that does not ask for figures gets none',
+  );
+  const counted = { ...asked, stream_options: { include_usage: true } };
+  const none = { usage: null };
+  const figures = { ...about('chat.completion.chunk'), choices: [], usage };
+  assert.equal(
+    await chat(t, counted, ['a'], { finish_reason: 'length', usage }),
+    `${chunk({ role: 'assistant', content: 'a' }, null, none)}${chunk({}, 'length', none)}data: ${JSON.stringify(figures)}\n\n${done}`,
   );
   assert.equal(await chat(t, asked, [], null), `${chunk({}, 'stop')}${done}`);
   assert.equal(await chat(t, asked, [], 'a'), `${first}${chunk({}, 'stop')}${done}`);

@@ -23,6 +23,7 @@ const HEADERS = [
     'x-failed',
     'vary',
     'allow',
+    'x-should-retry',
     'www-authenticate',
   ],
   ...['transfer-encoding', 'cache-control', 'x-accel-buffering'],

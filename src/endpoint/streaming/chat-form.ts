@@ -8,6 +8,8 @@ import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { tooLarge } from '../../wire/codec/payload-limits.ts';
 import { JSON_UTF8 } from '../answer.ts';
+import { jsonable } from '../values/jsonable.ts';
+import { asksBase64, inBase64 } from './embeddings.ts';
 import { jsonOf, SERVER_SENT, type StreamForm } from './stream-form.ts';
 
 /** What the answer repeats of its request, and how the client wants it. */
@@ -15,6 +17,16 @@ export interface ChatRequest {
   readonly requestId: string;
   readonly model: string;
   readonly stream: boolean;
+  /** Whether a stream ends with the figures of its message. */
+  readonly usage: boolean;
+  /** Whether embeddings are written as base64. */
+  readonly base64: boolean;
+}
+
+interface Asked {
+  readonly model?: unknown;
+  readonly stream?: unknown;
+  readonly stream_options?: { readonly include_usage?: unknown } | null;
 }
 
 /** The part of a chunk or of a returned object that this file reads. */
@@ -37,8 +49,14 @@ const STOP: End = { finish_reason: 'stop' };
 
 /** Reads a request's body. As with OpenAI, a client that does not say how it wants the answer gets it whole. */
 export function chatRequest(body: unknown, requestId: string): ChatRequest {
-  const { model, stream } = (body ?? {}) as { readonly model?: unknown; readonly stream?: unknown };
-  return { requestId, model: typeof model === 'string' && model !== '' ? model : UNNAMED, stream: stream === true };
+  const { model, stream, stream_options: options } = (body ?? {}) as Asked;
+  return {
+    requestId,
+    model: typeof model === 'string' && model !== '' ? model : UNNAMED,
+    stream: stream === true,
+    usage: options?.include_usage === true,
+    base64: asksBase64(body),
+  };
 }
 
 /** Reads a body that is still encoded. @param payload null: it is no JSON, which is the only form that these clients know */
@@ -60,8 +78,12 @@ function chunks(request: ChatRequest): StreamForm {
   const about = aboutOf(request, 'chat.completion.chunk');
   let texts = 0;
   let objects = 0;
-  const chunk = (delta: object, { finish_reason, ...usage }: End): string =>
-    event(JSON.stringify({ ...about, choices: [{ index: 0, delta, finish_reason }], ...usage }));
+  // As with OpenAI: only a client that asks gets figures, in a chunk without choices, and null in all others.
+  const none = request.usage ? { usage: null } : {};
+  const chunk = (delta: object, { finish_reason }: End): string =>
+    event(JSON.stringify({ ...about, choices: [{ index: 0, delta, finish_reason }], ...none }));
+  const figures = ({ usage }: End): string =>
+    request.usage && usage !== undefined ? event(JSON.stringify({ ...about, choices: [], usage })) : '';
   const say = (value: unknown, json: () => string): string => {
     if (isObject(value)) {
       objects += 1;
@@ -79,7 +101,8 @@ function chunks(request: ChatRequest): StreamForm {
       const isAll = texts + objects === 0 && value !== null;
       const last = isAll ? say(value, () => jsonOf(payload)) : '';
       // Objects say themselves how they end.
-      return `${last}${objects > 0 ? '' : chunk({}, endOf(isAll ? null : value))}${DONE}`;
+      const end = endOf(isAll ? null : value);
+      return `${last}${objects > 0 ? '' : chunk({}, end) + figures(end)}${DONE}`;
     },
     error: (body) => event(JSON.stringify(body)),
   };
@@ -110,7 +133,8 @@ function wholeMessage(request: ChatRequest, maxBytes: number): StreamForm {
     },
     end: (payload) => {
       const value = decodePayload(payload);
-      if (isObject(value) && (parts === 0 || (value as Said).object !== undefined)) return jsonOf(payload);
+      if (isObject(value) && (parts === 0 || (value as Said).object !== undefined))
+        return request.base64 ? JSON.stringify(jsonable(inBase64(value))) : jsonOf(payload);
       if (parts === 0 && value !== null) add(value);
       else if (isObject(value)) end = endOf(value, end);
       const { finish_reason, ...usage } = end;

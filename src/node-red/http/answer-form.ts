@@ -6,6 +6,8 @@
 import { type AnswerForm, answerForm } from '../../endpoint/accept.ts';
 import { type AnswerBody, answerBody, refusedBody, type WrittenForm } from '../../endpoint/answer.ts';
 import { kindOfHeader } from '../../endpoint/media-type.ts';
+import { SHOULD_RETRY } from '../../endpoint/response-writer.ts';
+import { asksBase64, inBase64, isForEmbeddings } from '../../endpoint/streaming/embeddings.ts';
 import { jsonable } from '../../endpoint/values/jsonable.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
@@ -21,10 +23,13 @@ export function setAnswerForm(request: HttpRequest, response: HttpResponse): voi
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
   const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOfHeader(contentType));
-  answerAs(form, response);
+  const isAsked = isForEmbeddings(request.path);
+  // The body is parsed later.
+  answerAs(form, response, (value) => (isAsked && asksBase64(request.body) ? inBase64(value) : value));
 }
 
-function answerAs(form: AnswerForm, response: HttpResponse): void {
+/** @param prepared returns a value as the client wants it */
+function answerAs(form: AnswerForm, response: HttpResponse, prepared: (value: unknown) => unknown): void {
   const { json, jsonp, send, get } = response;
   // If Content-Type is set, the flow has encoded the body.
   const isTyped = (): boolean => response.getHeader('Content-Type') !== undefined;
@@ -56,7 +61,11 @@ function answerAs(form: AnswerForm, response: HttpResponse): void {
   response.get = (name) => get.call(response, name) ?? (name.toLowerCase() === 'content-length' ? '0' : undefined);
   const asObject = (method: HttpResponse['json']): HttpResponse['json'] => {
     const isSent = (): boolean => form !== 'msgpack' || isTyped();
-    return (body) => attempt(() => (isSent() ? method.call(response, jsonable(body)) : shape(body)));
+    return (given) =>
+      attempt(() => {
+        const body = prepared(given);
+        return isSent() ? method.call(response, jsonable(body)) : shape(body);
+      });
   };
   response.json = asObject(json);
   response.jsonp = asObject(jsonp);
@@ -74,6 +83,7 @@ function shaped(form: WrittenForm, value: unknown, response: HttpResponse): Answ
 function refused(form: WrittenForm, thrown: unknown, response: HttpResponse): AnswerBody {
   const answer = refusedBody(form, thrown, String(response.getHeader('X-Request-Id') ?? ''));
   response.status(answer.statusCode);
+  response.set(SHOULD_RETRY, 'false');
   response.set('Content-Type', answer.contentType);
   return answer;
 }

@@ -1,9 +1,10 @@
 /** Answers HTTP clients directly when no flow can do so: a client must never hang. */
 
 import type { AnswerSpec } from '../../core/endpoints.ts';
-import type { ModeletError } from '../../core/errors.ts';
+import { isLasting, type ModeletError } from '../../core/errors.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import { enterRequest, type Headers } from '../../endpoint/request-id.ts';
+import { SHOULD_RETRY } from '../../endpoint/response-writer.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 import type { PipelineMessage } from './messages.ts';
 
@@ -83,6 +84,7 @@ export function answerError(headers: Headers, response: HttpResponse, error: Mod
 function writeAnswer(response: HttpResponse, error: ModeletError, requestId: string): void {
   response.status(error.statusCode);
   if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
+  if (isLasting(error.code)) response.set(SHOULD_RETRY, 'false');
   response.json(bodyOf(error, requestId));
 }
 

@@ -1,10 +1,11 @@
 /** Messages of a pipeline: starts or continues `msg.modelet`, and writes results, timings and errors. */
 import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
-import type { ModeletError } from '../../core/errors.ts';
+import { isLasting, type ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { enterRequest, type Headers, PROCESS_TAG } from '../../endpoint/request-id.ts';
+import { SHOULD_RETRY } from '../../endpoint/response-writer.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
 /** Node-RED's `done` of a received message. */
@@ -125,7 +126,7 @@ export function forgetError(msg: PipelineMessage): void {
   if (ours) delete msg._error;
   delete msg.error;
   delete msg.statusCode;
-  if (msg.headers) delete msg.headers['Retry-After'];
+  for (const name of ['Retry-After', SHOULD_RETRY]) if (msg.headers) delete msg.headers[name];
 }
 
 /**
@@ -205,6 +206,7 @@ export function writeError(
   if (error.retryAfterSeconds !== undefined) {
     msg.headers = { ...msg.headers, 'Retry-After': String(error.retryAfterSeconds) };
   }
+  if (isLasting(error.code)) msg.headers = { ...msg.headers, [SHOULD_RETRY]: 'false' };
   return info;
 }
 

@@ -18,6 +18,17 @@ async function gathered(stream) {
   return chunks;
 }
 
+/** The endpoint gives the length of each text, twice. */
+const EMBEDDINGS = [
+  [1.5, 1],
+  [2.5, 2],
+];
+
+function floatsOf(base64) {
+  const bytes = Buffer.from(base64, 'base64');
+  return Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(index * 4));
+}
+
 /** The error that the client throws. */
 async function thrownBy(act) {
   try {
@@ -43,13 +54,36 @@ describe('text of a generator, at an endpoint that needs a key', () => {
         [{}, 'length'],
       ],
     );
-    assert.deepEqual(chunks.at(-1).usage, USAGE);
+    assert.equal(chunks.at(-1).usage, undefined, 'a client that does not ask for figures gets none');
     assert.equal(new Set(chunks.map(({ id }) => id)).size, 1);
     for (const { object, model } of chunks) assert.deepEqual([object, model], ['chat.completion.chunk', 'mine']);
   });
 
+  test('figures of a stream, for a client that asks for them', async () => {
+    const asked = says('cut', { stream: true, stream_options: { include_usage: true } });
+    const chunks = await gathered(await completions.create(asked));
+    const { choices, usage } = chunks.pop();
+    assert.deepEqual([choices, usage], [[], USAGE]);
+    for (const chunk of chunks) assert.deepEqual([chunk.choices.length, chunk.usage], [1, null]);
+  });
+
+  test('embeddings', async () => {
+    const { embeddings } = new OpenAI(settings);
+    for (const encoding_format of [undefined, 'base64', 'float']) {
+      const { data, usage } = await embeddings.create({ ...{ model: 'mine', input: ['a', 'bc'] }, encoding_format });
+      const vectors = data.map(({ embedding }) => (typeof embedding === 'string' ? floatsOf(embedding) : embedding));
+      assert.deepEqual([vectors, usage.total_tokens], [EMBEDDINGS, 3]);
+    }
+  });
+
+  test('a modelet that fails is asked once', async () => {
+    const { completions } = new OpenAI({ ...settings, maxRetries: 5 }).chat;
+    const error = await thrownBy(() => completions.create(says('fail')));
+    assert.deepEqual([error.status, error.message], [500, '500 failure 1']);
+  });
+
   test('the stream helper', async () => {
-    const helper = completions.stream(says('hello'));
+    const helper = completions.stream(says('hello', { stream_options: { include_usage: true } }));
     let heard = '';
     helper.on('content', (delta) => {
       heard += delta;

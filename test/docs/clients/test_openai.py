@@ -36,10 +36,30 @@ class OwnModel(unittest.TestCase):
         self.assertEqual([choice.finish_reason for choice in choices], [None, None, None, "length"])
         self.assertEqual({(chunk.object, chunk.model) for chunk in chunks}, {("chat.completion.chunk", "mine")})
         self.assertEqual(len({chunk.id for chunk in chunks}), 1)
-        self.assertEqual(figures(chunks[-1].usage), USAGE)
+        self.assertIsNone(chunks[-1].usage)
+
+    def test_figures_of_a_stream(self):
+        asked = {**says("cut"), "stream": True, "stream_options": {"include_usage": True}}
+        *chunks, last = self.client.chat.completions.create(**asked)
+        self.assertEqual((last.choices, figures(last.usage)), ([], USAGE))
+        self.assertEqual({(len(chunk.choices), chunk.usage) for chunk in chunks}, {(1, None)})
+
+    def test_embeddings(self):
+        expected = [[1.5, 1.0], [2.5, 2.0]]
+        for encoding in ({}, {"encoding_format": "float"}):
+            answer = self.client.embeddings.create(model="mine", input=["a", "bc"], **encoding)
+            self.assertEqual([entry.embedding for entry in answer.data], expected)
+        self.assertEqual(answer.usage.total_tokens, 3)
+
+    def test_a_modelet_that_fails_is_asked_once(self):
+        with self.assertRaises(openai.InternalServerError) as caught:
+            self.client.with_options(max_retries=5).chat.completions.create(**says("fail"))
+        self.assertRegex(str(caught.exception), r"failure \d+")
+        self.assertEqual(caught.exception.response.headers["x-should-retry"], "false")
 
     def test_stream_helper(self):
-        with self.client.chat.completions.stream(**says("hello")) as stream:
+        asked = {**says("hello"), "stream_options": {"include_usage": True}}
+        with self.client.chat.completions.stream(**asked) as stream:
             kinds = {event.type for event in stream}
             final = stream.get_final_completion()
         self.assertLessEqual({"chunk", "content.delta", "content.done"}, kinds)
