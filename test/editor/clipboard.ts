@@ -1,6 +1,7 @@
 /** The editor's import and export dialogs. */
 import type { Locator } from 'playwright-core';
-import type { EditorGlobals, EditorPage, ExportedNode } from './editor-page.ts';
+import type { EditorPage } from './editor-page.ts';
+import type { EditorGlobals, ExportedNode } from './in-page.ts';
 
 declare const RED: EditorGlobals;
 

@@ -122,7 +122,7 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
 
 /** In the editor every node is known and valid, as after an import. */
 async function assertDrawn(browser: TestBrowser, { url }: Started): Promise<void> {
-  const editor = await EditorPage.open(browser.context, { editorUrl: `${url}/editor/` });
+  const editor = await EditorPage.open(await browser.context.newPage(), { editorUrl: `${url}/editor/` });
   const nodes = [...(await editor.nodes()), ...(await editor.configNodes())];
   assert.ok(nodes.some(({ type }) => type === 'ui-chart'));
   assert.deepEqual(

@@ -1,53 +1,11 @@
 /** The editor as a person sees it: palette, canvas and dialogs, worked with mouse and keyboard. */
 import assert from 'node:assert/strict';
-import type { BrowserContext, Locator, Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import type { NodeRedWithEditor } from '../fixtures/editor.ts';
-
-/** The editor's own globals. The tests look at them; what they do, they do as a person would, except to show a tab. */
-export interface EditorGlobals {
-  readonly nodes?: {
-    getType(type: string): object | null;
-    eachNode(visit: (node: Record<string, unknown>) => void): void;
-    eachConfig(visit: (node: Record<string, unknown>) => void): void;
-    createCompleteNodeSet(): ExportedNode[];
-    dirty(isDirty?: boolean): boolean;
-    clear(): void;
-    import(flows: unknown): void;
-    version(revision: string | null): void;
-  };
-  readonly history: { clear(): void };
-  readonly actions: { invoke(action: string): void };
-  readonly comms: Record<'subscribe' | 'unsubscribe', (topic: string, listener: () => void) => void>;
-  readonly workspaces: { active(): string; show(id: string): void };
-  readonly view: { state(): number; redraw(all: boolean): void };
-  readonly state: { readonly DEFAULT: number; readonly IMPORT_DRAGGING: number };
-  readonly editor: { getEditStack(): EditedNode[] };
-}
-
-interface EditedNode {
-  readonly type?: string;
-  readonly _def?: { readonly category: string; readonly defaults: object };
-}
+import { type EditorGlobals, type ExportedNode, isLoaded, isSettled, loadFlows, unloadFlows } from './in-page.ts';
 
 declare const RED: EditorGlobals;
-declare const document: { querySelector(selector: string): object | null };
-/** The editor's jQuery. */
-declare const $: (selector: string) => Elements;
-
-interface Elements {
-  readonly length: number;
-  empty(): Elements;
-  hide(): Elements;
-  removeClass(name: string): Elements;
-}
-
-/** A node as it is saved. */
-export interface ExportedNode {
-  readonly id: string;
-  readonly type: string;
-  readonly wires?: readonly (readonly string[])[];
-  readonly [property: string]: unknown;
-}
+declare const $: (selector: string) => { readonly length: number };
 
 export interface EditorNode {
   readonly id: string;
@@ -68,6 +26,8 @@ export type CodeTab = 'start' | 'code' | 'stop';
 
 const VIEWPORT = { width: 1400, height: 700 };
 const PATIENCE_MS = 60_000;
+/** Between two looks at a page. Each frame would be drawn for a look at each frame. */
+const LOOKS = { polling: 30 };
 
 export class EditorPage {
   readonly page: Page;
@@ -84,18 +44,11 @@ export class EditorPage {
   }
 
   /** Opens the editor; resolves when it can be worked with. `token`: of an account that has logged in. */
-  static async open(
-    context: BrowserContext,
-    nodeRed: Pick<NodeRedWithEditor, 'editorUrl'>,
-    token?: string,
-  ): Promise<EditorPage> {
-    const editor = new EditorPage(await context.newPage());
+  static async open(page: Page, nodeRed: Pick<NodeRedWithEditor, 'editorUrl'>, token?: string): Promise<EditorPage> {
+    const editor = new EditorPage(page);
     await editor.page.setViewportSize(VIEWPORT);
     await editor.page.goto(`${nodeRed.editorUrl}${token ? `?access_token=${token}` : ''}`);
-    await editor.page.waitForFunction(
-      () => 'RED' in globalThis && RED.nodes?.getType('modelet-stage') && RED.workspaces.active(),
-    );
-    await editor.page.locator('#red-ui-loading-progress').waitFor({ state: 'hidden' });
+    await editor.page.waitForFunction(isLoaded, undefined, LOOKS);
     return editor;
   }
 
@@ -109,6 +62,8 @@ export class EditorPage {
    */
   async unload(): Promise<boolean> {
     await this.page.mouse.move(0, 0);
+    const size = this.page.viewportSize();
+    if (size?.width !== VIEWPORT.width || size.height !== VIEWPORT.height) await this.page.setViewportSize(VIEWPORT);
     return this.page.evaluate(unloadFlows);
   }
 
@@ -156,8 +111,8 @@ export class EditorPage {
   async #drag(from: Point, to: Point): Promise<void> {
     await this.page.mouse.move(from.x, from.y);
     await this.page.mouse.down();
-    await this.page.mouse.move(from.x + 10, from.y + 5, { steps: 3 });
-    await this.page.mouse.move(to.x, to.y, { steps: 8 });
+    await this.page.mouse.move(from.x + 10, from.y + 5);
+    await this.page.mouse.move(to.x, to.y, { steps: 2 });
     // A wire on the way takes up a node that lingers over it, and lets go of it a while after the node has moved on.
     await this.page.locator('.red-ui-flow-link-splice').waitFor({ state: 'detached' });
     await this.page.mouse.up();
@@ -209,14 +164,17 @@ export class EditorPage {
 
   /** Opens the dialog of a node on the canvas. */
   async open(id: string): Promise<void> {
-    const opened = (): Promise<number> => this.page.evaluate(() => RED.editor.getEditStack().length);
-    const before = await opened();
+    const before = await this.#countDialogs();
     // On a machine that does much else the second click may come too late to make a double click of both.
-    for (let tries = 0; tries < 5 && (await opened()) === before; tries += 1) {
+    for (let tries = 0; tries < 5 && (tries === 0 || (await this.#countDialogs()) === before); tries += 1) {
       await this.node(id).locator('rect.red-ui-flow-node').dblclick();
     }
-    assert.equal(await opened(), before + 1, `the dialog of ${id} is open`);
+    assert.equal(await this.#countDialogs(), before + 1, `the dialog of ${id} is open`);
     await this.settle();
+  }
+
+  #countDialogs(): Promise<number> {
+    return this.page.evaluate(() => RED.editor.getEditStack().length);
   }
 
   /** Opens the dialog of the config node that a property of the open dialog refers to, or with `add` of a new one. */
@@ -224,12 +182,11 @@ export class EditorPage {
     const ids = ['node-input', 'node-config-input'].map((prefix) => `#${prefix}-btn-${property}-${what}`);
     const button = this.page.locator(ids.join());
     await this.reveal(button);
-    const open = await this.page.evaluate(() => RED.editor.getEditStack().length);
+    const open = await this.#countDialogs();
     await button.click();
     // The open dialog may be that of a config node, too.
-    await this.page.waitForFunction((before) => RED.editor.getEditStack().length > before, open);
+    await this.settle(open + 1);
     await this.page.locator('#node-config-dialog-ok').waitFor();
-    await this.settle();
   }
 
   /** Opens the tab of the dialog that the element is on. */
@@ -295,25 +252,18 @@ export class EditorPage {
   }
 
   async #closeWith(buttons: string): Promise<void> {
-    const open = await this.page.evaluate(() => RED.editor.getEditStack().length);
+    const open = await this.#countDialogs();
     await this.page.locator(buttons).last().click();
-    await this.page.waitForFunction((before) => RED.editor.getEditStack().length < before, open);
-    await this.settle();
+    await this.settle(open - 1);
   }
 
   /**
    * Waits until the topmost dialog has the only tray, if there is one, and nothing slides in or out. A tray gets a place
    * once its form is filled in, maybe with credentials. The dialogs of two config nodes differ in their fields only.
+   * `count`: of dialogs that are to be open, one upon the other.
    */
-  async settle(): Promise<void> {
-    await this.page.waitForFunction(() => {
-      const { _def: definition, type = '' } = RED.editor.getEditStack().at(-1) ?? {};
-      const isConfig = type.startsWith('modelet-') && definition?.category === 'config';
-      const fields = Object.entries(isConfig ? definition.defaults : {});
-      const areShown = fields.every(([id, { value }]) => Array.isArray(value) || $(`#node-config-input-${id}`).length);
-      const isMoving = $('.red-ui-tray:not([style*="right: 0px"]), :animated').length > 0;
-      return !isMoving && areShown && $('.red-ui-tray').length === (type ? 1 : 0);
-    });
+  async settle(count: number = -1): Promise<void> {
+    await this.page.waitForFunction(isSettled, count, LOOKS);
   }
 
   /** Shows a tab. Not by a click: while the bar makes room for a new tab, the click may end on another than it began on. */
@@ -327,7 +277,11 @@ export class EditorPage {
   /** Presses the deploy button, and waits until all is deployed. */
   async deploy(): Promise<void> {
     await this.page.locator('#red-ui-header-button-deploy').click();
-    await this.page.waitForFunction(() => RED.nodes?.dirty() === false || $('.red-ui-notification button').length > 0);
+    await this.page.waitForFunction(
+      () => RED.nodes?.dirty() === false || $('.red-ui-notification button').length > 0,
+      undefined,
+      LOOKS,
+    );
     const isDirty = await this.page.evaluate(() => RED.nodes?.dirty());
     if (isDirty) assert.fail(`Deploy asks: ${await this.page.locator('.red-ui-notification').allInnerTexts()}`);
     // A shade keeps the mouse from the canvas for a moment after a deploy. Node-RED 4.1 has another one.
@@ -339,7 +293,7 @@ export class EditorPage {
     await this.node(id).locator('.red-ui-flow-node-error').waitFor();
     await this.page.locator('#red-ui-header-button-deploy').click();
     await this.page.getByRole('button', { name: 'Confirm deploy' }).click();
-    await this.page.waitForFunction(() => RED.nodes?.dirty() === false);
+    await this.page.waitForFunction(() => RED.nodes?.dirty() === false, undefined, LOOKS);
   }
 
   /** Chooses an entry of the main menu. */
@@ -371,35 +325,4 @@ export async function boxOf(element: Locator): Promise<Point & { width: number; 
 export async function centreOf(element: Locator): Promise<Point> {
   const { x, y, width, height } = await boxOf(element);
   return { x: x + width / 2, y: y + height / 2 };
-}
-
-/** Runs in the page. */
-function unloadFlows(): boolean {
-  const open = $('.red-ui-tray, .ui-dialog:visible, .red-ui-search:visible, .red-ui-type-search:visible').length;
-  if (open > 0 || RED.editor.getEditStack().length > 0 || RED.view.state() !== RED.state.DEFAULT) return false;
-  RED.actions.invoke('core:show-info-tab');
-  RED.nodes?.clear();
-  RED.history.clear();
-  // An editor without a version does not ask its user about flows that somebody else deploys.
-  RED.nodes?.version(null);
-  RED.view.redraw(true);
-  // A notification removes itself from the document when its time is over: it must still be there.
-  $('.red-ui-notification').empty().hide().removeClass('red-ui-notification');
-  return true;
-}
-
-/** Runs in the page. */
-async function loadFlows(): Promise<void> {
-  const response = await fetch('flows', { headers: { 'Node-RED-API-Version': 'v2' } });
-  const { rev, flows } = (await response.json()) as { rev: string; flows: { id: string; type: string }[] };
-  RED.nodes?.version(rev);
-  RED.nodes?.import(flows);
-  RED.nodes?.dirty(false);
-  RED.view.redraw(true);
-  const first = flows.find(({ type }) => type === 'tab');
-  if (first) RED.workspaces.show(first.id);
-  // Node-RED sends the badges again to an editor that subscribes to them again.
-  const listener = (): void => {};
-  RED.comms.subscribe('status/#', listener);
-  RED.comms.unsubscribe('status/#', listener);
 }

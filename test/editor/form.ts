@@ -15,7 +15,34 @@ export type Values = Readonly<Record<string, string | boolean>>;
 
 const CODE_TABS: Readonly<Record<string, CodeTab>> = { setup: 'start', code: 'code', teardown: 'stop' };
 
-declare const document: { querySelectorAll(selector: string): Iterable<{ open: boolean }> };
+/** A field's element, and the input in its place if the field has a choice of types. */
+interface Place {
+  readonly element: string;
+  readonly typed: string;
+}
+
+declare const document: {
+  querySelector(selector: string): Control | null;
+  querySelectorAll(selector: string): Iterable<{ open: boolean }>;
+  execCommand(command: string, hasNoDialog: boolean, value?: string): boolean;
+};
+declare const KeyboardEvent: new (type: string, init: object) => Event;
+
+interface Control {
+  readonly nodeName: string;
+  readonly type: string;
+  readonly disabled: boolean;
+  readonly readOnly?: boolean;
+  readonly options: Iterable<{ readonly value: string }>;
+  checked: boolean;
+  value: string;
+  click(): void;
+  focus(): void;
+  blur(): void;
+  select(): void;
+  checkVisibility(options: object): boolean;
+  dispatchEvent(event: Event): boolean;
+}
 
 /** The dialog of a node, or with `config` that of a config node. */
 export class Form {
@@ -34,13 +61,13 @@ export class Form {
   }
 
   /** The input that a person types into: a field with a choice of types has a separate one. */
-  async input(property: string): Promise<Locator> {
-    const typed = this.#editor.page.locator(
-      `#${this.#prefix}-${property} + .red-ui-typedInput-container .red-ui-typedInput-input`,
-    );
-    // The share of a gate that stays free is saved as a share and typed as a percentage.
-    if (property === 'baseline') return this.#editor.page.locator('#modelet-gate-keep');
-    return (await typed.count()) > 0 ? typed : this.element(property);
+  input(property: string): Promise<Locator> {
+    return this.#inputAt(this.#place(property));
+  }
+
+  async #inputAt({ element, typed }: Place): Promise<Locator> {
+    const separate = this.#editor.page.locator(typed);
+    return (await separate.count()) > 0 ? separate : this.#editor.page.locator(element);
   }
 
   /** Unfolds the folded rows, on all tabs. */
@@ -52,13 +79,34 @@ export class Form {
   }
 
   async set(values: Values): Promise<void> {
+    let fields: [Place, string | boolean][] = [];
     for (const [property, value] of Object.entries(values)) {
       const tab = CODE_TABS[property];
       if (tab) {
+        await this.#setFields(fields);
+        fields = [];
         await this.#editor.reveal(this.#editor.page.locator('#modelet-stage-code-row'));
         await this.#editor.typeCode(tab, String(value));
-      } else await this.#setField(await this.input(property), property === 'baseline' ? percent(value) : value);
+      } else fields.push([this.#place(property), property === 'baseline' ? percent(value) : value]);
     }
+    await this.#setFields(fields);
+  }
+
+  /** Sets all at once that can be seen and used; looks for one that cannot. */
+  async #setFields(fields: readonly (readonly [Place, string | boolean])[]): Promise<void> {
+    for (let rest = fields; rest.length > 0; ) {
+      rest = rest.slice(await this.#editor.page.evaluate(setFields, rest));
+      const [first] = rest;
+      if (!first) return;
+      await this.#setField(await this.#inputAt(first[0]), first[1]);
+      rest = rest.slice(1);
+    }
+  }
+
+  #place(property: string): Place {
+    // The share of a gate that stays free is saved as a share and typed as a percentage.
+    const element = property === 'baseline' ? '#modelet-gate-keep' : `#${this.#prefix}-${property}`;
+    return { element, typed: `${element} + .red-ui-typedInput-container .red-ui-typedInput-input` };
   }
 
   async #setField(field: Locator, value: string | boolean): Promise<void> {
@@ -73,13 +121,16 @@ export class Form {
   /** The values that the form shows for these properties. */
   async get(properties: readonly string[]): Promise<Values> {
     const shown: Record<string, string | boolean> = {};
+    const places = properties.flatMap((property): [string, Place][] => {
+      const element = `#${this.#prefix}-${property}`;
+      const ofShare = { element, typed: element };
+      return CODE_TABS[property] ? [] : [[property, property === 'baseline' ? ofShare : this.#place(property)]];
+    });
+    Object.assign(shown, await this.#editor.page.evaluate(readFields, places));
     for (const property of properties) {
       const tab = CODE_TABS[property];
       if (tab) shown[property] = await this.#code(tab);
-      else if ((await this.element(property).getAttribute('type')) === 'checkbox')
-        shown[property] = await this.element(property).isChecked();
-      else if (property === 'baseline') shown[property] = await this.element(property).inputValue();
-      else shown[property] = await (await this.input(property)).inputValue();
+      else assert.ok(property in shown, `a field ${property}`);
     }
     return shown;
   }
@@ -93,16 +144,15 @@ export class Form {
 
   /** Types what the field does not take, and sees that it turns red and, if a reason is given, that it says so. */
   async assertRefuses(property: string, value: string, reason?: RegExp): Promise<void> {
-    const field = await this.input(property);
     await this.set({ [property]: value });
     const marked = this.#editor.page.locator(`#${this.#prefix}-${property}.input-error`);
     await marked.waitFor({ state: 'attached' });
     // If another element hides the property's element, there is nothing to point at.
-    if (reason && (await marked.isVisible())) assert.match(await this.#reason(property, field), reason);
+    if (reason && (await marked.isVisible())) assert.match(await this.#reason(property), reason);
   }
 
   /** Returns the tooltip of a marked field at once. A pointer would have to rest on it for a second. */
-  async #reason(property: string, field: Locator): Promise<string> {
+  async #reason(property: string): Promise<string> {
     const { page } = this.#editor;
     if (this.#pointed) return page.evaluate(openTooltip, `#${this.#prefix}-${property}`);
     this.#pointed = true;
@@ -110,7 +160,7 @@ export class Form {
     // The pointer may have rested on something else with a tip.
     await page.mouse.move(0, 0);
     await tip.waitFor({ state: 'detached' });
-    await field.hover();
+    await (await this.input(property)).hover();
     const text = await tip.textContent();
     await page.mouse.move(0, 0);
     await tip.waitFor({ state: 'detached' });
@@ -133,6 +183,56 @@ export class Form {
 
 function percent(share: string | boolean): string {
   return Number.isNaN(Number(share)) || share === '' ? String(share) : String(Number((Number(share) * 100).toFixed(6)));
+}
+
+/**
+ * Runs in the page. Sets fields as a person does, with the same events, until one is on another tab, folded, hidden or
+ * disabled. Each step from outside costs as much as all of them here. @returns how many it has set
+ */
+function setFields(fields: readonly (readonly [Place, string | boolean])[]): number {
+  const canUse = (field: Control): boolean =>
+    field.checkVisibility({ visibilityProperty: true }) && !field.disabled && !field.readOnly;
+  const type = (field: Control, text: string): void => {
+    field.select();
+    if (text === '') document.execCommand('delete', false);
+    else document.execCommand('insertText', false, text);
+    // For the listeners of keys.
+    for (const kind of ['keydown', 'keyup']) {
+      field.dispatchEvent(new KeyboardEvent(kind, { key: 'End', code: 'End', keyCode: 35, bubbles: true }));
+    }
+    field.blur();
+  };
+  const choose = (field: Control, value: string): boolean => {
+    if (![...field.options].some((option) => option.value === value)) return false;
+    field.value = value;
+    for (const kind of ['input', 'change']) field.dispatchEvent(new Event(kind, { bubbles: true }));
+    return true;
+  };
+  let done = 0;
+  for (const [{ element, typed }, value] of fields) {
+    const field = document.querySelector(typed) ?? document.querySelector(element);
+    if (!field || !canUse(field)) return done;
+    if (typeof value === 'boolean') {
+      if (field.checked !== value) field.click();
+    } else {
+      field.focus();
+      if (field.nodeName !== 'SELECT') type(field, value);
+      else if (!choose(field, value)) return done;
+    }
+    done += 1;
+  }
+  return done;
+}
+
+/** Runs in the page. Leaves out fields that are not there. */
+function readFields(places: readonly (readonly [string, Place])[]): Record<string, string | boolean> {
+  const shown: Record<string, string | boolean> = {};
+  for (const [property, { element, typed }] of places) {
+    const own = document.querySelector(element);
+    const field = own?.type === 'checkbox' ? own : (document.querySelector(typed) ?? own);
+    if (field) shown[property] = field.type === 'checkbox' ? field.checked : field.value;
+  }
+  return shown;
 }
 
 async function openTooltip(field: string): Promise<string> {

@@ -1,7 +1,6 @@
 /** Runs the tests of forms in one process, because starting Node-RED and loading the editor takes longest: see session.ts. */
-import './forms/typed-values.test.ts';
+import './forms/stage-fields.test.ts';
 import './forms/defaults.test.ts';
-import './forms/stage-trial.test.ts';
 import './forms/width.test.ts';
 import './forms/starts.test.ts';
 import './forms/dialogs.test.ts';

@@ -1,6 +1,7 @@
 /** One Node-RED, one browser and mostly one page for all tests of a process: starting and loading them takes longest. */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
+import type { BrowserContext } from 'playwright-core';
 import { NodeRedWithEditor, type StartOptions, TestBrowser } from '../fixtures/editor.ts';
 import { EditorPage } from './editor-page.ts';
 
@@ -11,10 +12,11 @@ type Work = (editor: EditorPage) => Promise<void>;
 
 export interface Session {
   readonly nodeRed: NodeRedWithEditor;
-  /** Deploys these flows and lets the test work with them in the editor. Fails on errors in the page. */
+  /**
+   * Deploys these flows, unless the test before has deployed the same and left them so, and lets the test work with them
+   * in the editor. Fails on errors in the page. A test that changes more in its page than the flows takes that back.
+   */
   inEditor(flows: readonly object[], work: Work): Promise<void>;
-  /** Does the same in a page of its own. Use it for a test that changes more in its page than the flows. */
-  inNewEditor(flows: readonly object[], work: Work): Promise<void>;
   /** Does so with the flows that Node-RED has. `token`: of an account that has logged in. */
   inDeployed(work: Work, token?: string): Promise<void>;
 }
@@ -26,6 +28,10 @@ interface SessionOptions extends StartOptions {
 
 const NOTHING = { contentType: 'text/javascript', body: '' };
 
+/** One for all sessions of a process. It starts with the first of them. */
+let browser: Promise<TestBrowser> | undefined;
+after(async () => (await browser)?.close());
+
 let shared: Session | undefined;
 
 /** Returns the session with the usual settings. It starts before, and stops after, the file or suite that asks first. */
@@ -35,27 +41,36 @@ export function sharedSession(): Session {
   return shared;
 }
 
-/** Starts Node-RED and a browser before the tests of a file or of a `describe`, and stops them afterwards. */
+/** Starts Node-RED and a browser before the tests of a file or of a `describe`, and stops Node-RED afterwards. */
 export function startSession({ completesCode = false, ...options }: SessionOptions = {}): Session {
   let nodeRed: NodeRedWithEditor | undefined;
-  let browser: TestBrowser | undefined;
+  let context: BrowserContext | undefined;
   /** A page that shows no flows and waits for the next test. */
   let idle: EditorPage | undefined;
+  /** The flows of the last test, as text, until a test fails. */
+  let deployed: { readonly text: string; readonly revision: string } | undefined;
 
   before(async () => {
-    [nodeRed, browser] = await Promise.all([NodeRedWithEditor.start(options), TestBrowser.launch()]);
-    const { context } = browser;
-    await context.addInitScript(stopTransitions);
-    if (!completesCode) await context.route('**/ts.worker.js*', (route) => route.fulfill(NOTHING));
+    browser ??= TestBrowser.launch();
+    [nodeRed, { context }] = await Promise.all([NodeRedWithEditor.start(options), browser]);
   });
   after(async () => {
-    await browser?.close();
+    await idle?.close();
     await nodeRed?.stop();
   });
 
   async function open(token?: string): Promise<EditorPage> {
-    assert.ok(browser && nodeRed, 'Node-RED and the browser run');
-    return EditorPage.open(browser.context, nodeRed, token);
+    assert.ok(context && nodeRed, 'Node-RED and the browser run');
+    const page = await context.newPage();
+    await page.addInitScript(stopTransitions);
+    if (!completesCode) await page.route('**/ts.worker.js*', (route) => route.fulfill(NOTHING));
+    return EditorPage.open(page, nodeRed, token);
+  }
+
+  async function deploy(red: NodeRedWithEditor, flows: readonly object[]): Promise<void> {
+    const text = JSON.stringify(flows);
+    if (deployed?.text === text && deployed.revision === (await red.revision())) return;
+    deployed = { text, revision: await red.deploy(flows) };
   }
 
   /** Returns a page that shows the deployed flows. */
@@ -72,28 +87,32 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
     assert.deepEqual(editor.problems, []);
   }
 
+  async function useAgain(work: Work): Promise<void> {
+    const editor = await take();
+    let isEmpty = false;
+    try {
+      await use(editor, work);
+      isEmpty = await editor.unload();
+    } finally {
+      if (isEmpty) idle = editor;
+      else {
+        deployed = undefined;
+        await editor.close();
+      }
+    }
+  }
+
   return {
     get nodeRed(): NodeRedWithEditor {
       assert.ok(nodeRed, 'Node-RED runs');
       return nodeRed;
     },
     async inEditor(flows, work): Promise<void> {
-      await this.nodeRed.deploy(flows);
-      const editor = await take();
-      let isEmpty = false;
-      try {
-        await use(editor, work);
-        isEmpty = await editor.unload();
-      } finally {
-        if (isEmpty) idle = editor;
-        else await editor.close();
-      }
-    },
-    async inNewEditor(flows, work): Promise<void> {
-      await this.nodeRed.deploy(flows);
-      await this.inDeployed(work);
+      await deploy(this.nodeRed, flows);
+      await useAgain(work);
     },
     async inDeployed(work, token): Promise<void> {
+      if (!token) return useAgain(work);
       const editor = await open(token);
       await use(editor, work).finally(() => editor.close());
     },

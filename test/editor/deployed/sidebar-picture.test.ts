@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { READY } from '../../fixtures/badges.ts';
 import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
-import type { ExportedNode } from '../editor-page.ts';
+import type { ExportedNode } from '../in-page.ts';
 import { takePicture, UPDATES_PICTURES } from '../picture.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
@@ -47,15 +47,16 @@ async function ask(count: number): Promise<void> {
 }
 
 test('the sidebar draws the quick start while it is under load', async () => {
-  await session.inNewEditor(flow, async (editor) => {
+  await session.inEditor(flow, async (editor) => {
     await editor.page.setViewportSize(SIZE);
     await editor.waitForBadge(idOf('classify'), READY);
     const sidebar = await SidebarPage.show(editor);
     // In Node-RED 5 the debug messages have the lower half.
-    const debug = editor.page.locator('button[data-tab-id="debug"].selected');
-    if ((await debug.count()) > 0) {
+    const debug = editor.page.locator('button[data-tab-id="debug"]');
+    const showsDebug = (await editor.page.locator('button[data-tab-id="debug"].selected').count()) > 0;
+    if (showsDebug) {
       await debug.click();
-      await editor.page.locator('button[data-tab-id="debug"]').blur();
+      await debug.blur();
     }
     // The whole flow in sight.
     await editor.page.evaluate(() => RED.actions.invoke('core:toggle-palette'));
@@ -79,5 +80,7 @@ test('the sidebar draws the quick start while it is under load', async () => {
       isOver = true;
       await load;
     }
+    await editor.page.evaluate(() => RED.actions.invoke('core:toggle-palette'));
+    if (showsDebug) await debug.click();
   });
 });

@@ -6,7 +6,8 @@ import { test } from 'node:test';
 import { READY } from '../../fixtures/badges.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { importExample, listExamples } from '../clipboard.ts';
-import type { EditorNode, EditorPage, ExportedNode } from '../editor-page.ts';
+import type { EditorNode, EditorPage } from '../editor-page.ts';
+import type { ExportedNode } from '../in-page.ts';
 import { sharedSession } from '../session.ts';
 
 const PACKAGE = '@modelet/node-red-pipeline';

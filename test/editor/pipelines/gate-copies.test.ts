@@ -4,8 +4,9 @@ import { test } from 'node:test';
 import { OPEN } from '../../fixtures/badges.ts';
 import { collector, dispatchGate, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { importExample, importFlows } from '../clipboard.ts';
-import type { EditorPage, ExportedNode } from '../editor-page.ts';
+import type { EditorPage } from '../editor-page.ts';
 import { Form } from '../form.ts';
+import type { ExportedNode } from '../in-page.ts';
 import { sharedSession } from '../session.ts';
 
 const session = sharedSession();

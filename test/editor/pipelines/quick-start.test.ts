@@ -8,9 +8,15 @@ import { idle, READY } from '../../fixtures/badges.ts';
 import { listeningAt } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
-import { boxOf, type EditorPage, type ExportedNode } from '../editor-page.ts';
+import { boxOf, type EditorPage } from '../editor-page.ts';
+import type { ExportedNode } from '../in-page.ts';
 import { takePicture } from '../picture.ts';
 import { sharedSession } from '../session.ts';
+
+/** In the page: how often the mouse was pressed there. */
+declare global {
+  var clicks: number;
+}
 
 const session = sharedSession();
 
@@ -81,7 +87,7 @@ const ZERO = Array.from({ length: 25 }, (_, at) => {
 });
 
 test('the quick start gets ready, recognises digits, and fits into the window', async () => {
-  await session.inNewEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
+  await session.inEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
     await editor.waitForBadge(idOf('modelet-stage', 'normalise'), READY);
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), READY);
     const { nodeRed } = session;
@@ -108,9 +114,10 @@ test('the quick start gets ready, recognises digits, and fits into the window', 
 });
 
 test('a digit that is drawn on its page, with the mouse or the keyboard, is read by the endpoint', async () => {
-  await session.inNewEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
+  await session.inEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), READY);
-    const { page } = editor;
+    const page = await editor.page.context().newPage();
+    await page.setViewportSize(SIZE);
     await page.goto(`${session.nodeRed.url}/digits`);
     const answer = page.getByRole('status');
     await answer.filter({ hasText: 'Nothing is drawn yet' }).waitFor();
@@ -127,19 +134,16 @@ test('a digit that is drawn on its page, with the mouse or the keyboard, is read
     await page.getByRole('application', { name: 'Drawing field' }).focus();
     for (let step = 0; step < 12; step += 1) await page.keyboard.press('ArrowDown');
     await answer.getByText('1', { exact: true }).waitFor();
+    await page.close();
   });
 });
 
 test("a stage of one's own answers over HTTP after at most ten clicks and one line of code", async () => {
   const { nodeRed } = session;
-  await session.inNewEditor(listeningAt(nodeRed.url, flow), async (editor) => {
-    let clicks = 0;
-    await editor.page.exposeFunction('countClick', () => {
-      clicks += 1;
-    });
+  await session.inEditor(listeningAt(nodeRed.url, flow), async (editor) => {
     await editor.page.evaluate(() => {
-      const { countClick } = globalThis as unknown as { countClick(): void };
-      globalThis.addEventListener('mousedown', () => countClick(), { capture: true });
+      globalThis.clicks = 0;
+      globalThis.addEventListener('mousedown', () => (globalThis.clicks += 1), { capture: true });
     });
     await editor.open(idOf('modelet-stage', 'mine'));
     await editor.typeCode('code', 'return { words: input.text.split(" ").length };');
@@ -149,6 +153,7 @@ test("a stage of one's own answers over HTTP after at most ten clicks and one li
       const response = await nodeRed.post('/mine', { text: 'a walk in the woods' });
       return (await response.text()) === '{"words":5}';
     });
+    const clicks = await editor.page.evaluate(() => globalThis.clicks);
     assert.ok(clicks > 0 && clicks <= MOST_CLICKS, `${clicks} clicks`);
   });
 });

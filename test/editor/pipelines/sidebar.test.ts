@@ -1,74 +1,22 @@
 /** The sidebar "modelets": its figures and buttons, and that it costs nothing while it is hidden. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RuntimeSnapshot, StageSnapshot } from '../../../src/observe/views/snapshot.ts';
 import { READY } from '../../fixtures/badges.ts';
 import { gather } from '../../fixtures/drawn.ts';
-import { batcher, endpoint, httpIn, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { endpoint, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/polling.ts';
 import { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
+import { FLOWS, HOSTILE, stageNow, underLoad, whenReady } from '../sums.ts';
 
 declare const RED: {
-  readonly settings: Record<string, unknown>;
-  readonly nodes: { node(id: string): Record<string, unknown> };
   readonly view: { selection(): { readonly nodes?: readonly { readonly id: string }[] } };
 };
 declare const document: { dispatchEvent(event: Event): void };
 declare const window: { pwned?: number };
 
 const session = sharedSession();
-
-const HOSTILE = '<img src="x" onerror="window.pwned = 1">';
-const FLOWS = [
-  TAB,
-  { ...runtime(), name: HOSTILE },
-  ...endpoint('/sums', 'first'),
-  { ...httpIn('asks', '/asks', 'first'), method: 'get' },
-  stage('first', 'return input;', 'batch', { workers: '2', cpus: '0', y: 200 }),
-  batcher('batch', 'second', { maxBatchSize: 8, policy: 'oldest', maxWaitMs: 20, y: 300 }),
-  stage('second', 'return input.map((one) => one.n + 1);', 'collector /sums', {
-    predict: 'batch',
-    name: HOSTILE,
-    y: 400,
-  }),
-  { id: 'box', type: 'subflow', name: 'box', in: [], out: [] },
-  { ...stage('within', 'return 1;', []), z: 'box' },
-  { id: 'instance', type: 'subflow:box', z: 'tab', x: 100, y: 600, wires: [] },
-  stage('broken', 'return 1;', [], { setup: `throw new Error('${HOSTILE}');`, y: 500 }),
-];
-
-async function stageNow(id: string): Promise<StageSnapshot> {
-  const response = await fetch(`${session.nodeRed.editorUrl}modelets/snapshot`);
-  const { runtimes } = (await response.json()) as { runtimes: RuntimeSnapshot[] };
-  const found = runtimes.flatMap(({ stages }) => stages).find((one) => one.id === id);
-  assert.ok(found, `stage ${id} runs`);
-  return found;
-}
-
-/** Keeps requests coming while `work` looks; each must be answered rightly. */
-async function underLoad(work: () => Promise<void>): Promise<void> {
-  let isOver = false;
-  const ask = async (): Promise<void> => {
-    for (let n = 0; !isOver; n += 1) {
-      const response = await session.nodeRed.post('/sums', { n });
-      assert.equal(await response.json(), n + 1);
-    }
-  };
-  const load = Promise.all(Array.from({ length: 4 }, ask));
-  try {
-    await work();
-  } finally {
-    isOver = true;
-    await load;
-  }
-}
-
-async function whenReady(editor: EditorPage): Promise<void> {
-  await editor.waitForBadge('first', READY);
-  await editor.waitForBadge('second', READY);
-}
 
 /** Counts the views that the page gets from now on. */
 function countViews(editor: EditorPage): () => number {
@@ -82,64 +30,17 @@ function countViews(editor: EditorPage): () => number {
 /** As when another tab of the browser is in front. */
 function hideWindow(editor: EditorPage): Promise<void> {
   return editor.page.evaluate(() => {
-    Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
+    Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
     document.dispatchEvent(new Event('visibilitychange'));
   });
 }
 
-test('the sidebar shows stages, workers and rates while requests come', async () => {
-  await session.inNewEditor(FLOWS, async (editor) => {
-    await whenReady(editor);
-    const sidebar = await SidebarPage.show(editor);
-    const drawn = await sidebar.stage('second').elementHandle();
-    await underLoad(async () => {
-      assert.ok((await sidebar.rateOf('first')) > 0);
-      assert.ok((await sidebar.rateOf('second')) > 0);
-      await sidebar.figure('req/s').filter({ hasText: /[1-9]/ }).waitFor();
-      await sidebar.figure('p99').filter({ hasText: /\d/ }).waitFor();
-      assert.equal(await sidebar.figure('err/s').textContent(), '0');
-      await sidebar
-        .stage('second')
-        .getByText(/^[\d.]+ of 8$/)
-        .waitFor();
-      // Under the line that is drawn, also after a while.
-      const line = sidebar.stage('second').locator('path').last();
-      await until(
-        'the curve has several points',
-        async () => ((await line.getAttribute('d')) ?? '').split('L').length > 3,
-      );
-    });
-    const pids = (await stageNow('first')).workers.map(({ pid }) => pid);
-    assert.deepEqual(await sidebar.pidsOf('first'), pids);
-    assert.equal(await sidebar.root.locator('.modelet-sb-request').count(), 20);
-    await sidebar.root.getByText(/event loop: \d+ % busy/).waitFor();
-    await sidebar.root.getByText(/^\d+ % of their time: /).waitFor();
-    assert.doesNotMatch(await sidebar.root.innerHTML(), /other nodes/, 'the load is its own');
-    await sidebar.stage('broken').locator('.modelet-sb-why').waitFor();
-    const verdict = sidebar.root.locator('.modelet-sb-verdict-text');
-    await verdict.filter({ hasText: /^broken: does not start: / }).waitFor();
-    await sidebar.root.locator('.modelet-sb-verdict-slowest', { hasText: /^Slowest stage .*: .*runs \d/ }).waitFor();
-    await verdict.click();
-    assert.deepEqual(await editor.page.evaluate(() => RED.view.selection().nodes?.map(({ id }) => id)), ['broken']);
-    const opened = editor.page.waitForEvent('popup');
-    await sidebar.root.locator('a.modelet-sb-api').click();
-    const page = await opened;
-    await page.locator('[data-path="/sums"]').waitFor();
-    await page.close();
-    // A link does not carry the token of an account that has logged in.
-    await editor.page.evaluate(() => {
-      RED.settings['user'] = { username: 'somebody', permissions: '*' };
-    });
-    await sidebar.root.locator('a.modelet-sb-api').waitFor({ state: 'hidden' });
-    await editor.page.evaluate(() => {
-      RED.nodes.node('runtime')['publicPath'] = '/ops/';
-    });
-    await sidebar.root.locator('a.modelet-sb-api[href="/ops/openapi"]').waitFor();
-    // Updated in place, and within the sidebar's width.
-    assert.equal(await sidebar.stage('second').evaluate((now, before) => now === before, drawn), true);
-    assert.ok(await sidebar.root.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
+function showWindow(editor: EditorPage): Promise<void> {
+  return editor.page.evaluate(() => {
+    Reflect.deleteProperty(document, 'visibilityState');
+    document.dispatchEvent(new Event('visibilitychange'));
   });
-});
+}
 
 test('the dialog of a batcher says what its settings make of the requests that come', async () => {
   await session.inEditor(FLOWS, async (editor) => {
@@ -297,9 +198,9 @@ test('the buttons of the sidebar drain a queue and restart workers, and no reque
 });
 
 test('the sidebar asks for no views while it is hidden, and asks again once it is shown', async () => {
-  await session.inNewEditor(FLOWS, async (editor) => {
+  await session.inEditor(FLOWS, async (editor) => {
     const views = countViews(editor);
-    const other = await EditorPage.open(editor.page.context(), session.nodeRed);
+    const other = await EditorPage.open(await editor.page.context().newPage(), session.nodeRed);
     try {
       const othersViews = countViews(other);
       await SidebarPage.show(other);
@@ -317,6 +218,7 @@ test('the sidebar asks for no views while it is hidden, and asks again once it i
       const [others, own] = [othersViews(), views()];
       await until('the other one is told on', () => othersViews() >= others + 3);
       assert.ok(views() <= own + 1, 'a window that is hidden is told nothing');
+      await showWindow(editor);
     } finally {
       await other.close();
     }

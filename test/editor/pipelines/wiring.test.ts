@@ -55,13 +55,15 @@ test('a wire that is missing or wrong marks its node at once, and Deploy lists i
     await waitForMark(editor, 'batch', 'visible');
 
     // An edit takes the marks off its nodes before the server has judged it, so that Deploy does not ask.
-    await editor.page.route('**/modelets/wiring', () => undefined);
+    const late: Route[] = [];
+    await editor.page.route('**/modelets/wiring', (route) => void late.push(route));
     await editor.page.keyboard.press('ControlOrMeta+z');
     await editor.page.keyboard.press('ControlOrMeta+z');
     assert.equal(await waitForMark(editor, 'batch', 'hidden'), '');
     assert.equal(await waitForMark(editor, 'more', 'hidden'), '');
     await editor.deploy();
     await editor.page.unroute('**/modelets/wiring');
+    for (const route of late) await route.continue();
   });
 });
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { repositoryRoot } from '../../fixtures/repository.ts';
+import { UPDATES_PICTURES } from '../picture.ts';
 import { sharedSession } from '../session.ts';
 
 /** The editor's jQuery. */
@@ -38,7 +39,8 @@ test('a stage that is not deployed is tested: a typo has its line underlined, an
     assert.equal(await page.locator('#modelet-stage-test-log').textContent(), 'info: twice');
     assert.match((await page.locator('#modelet-stage-test-times').textContent()) ?? '', /ready after .* ran for /);
     await page.locator('#modelet-stage-test').scrollIntoViewIfNeeded();
-    await page.screenshot({ path: join(repositoryRoot, 'test-results', 'dialogs', 'modelet-stage-test.png') });
+    const path = join(repositoryRoot, 'test-results', 'dialogs', 'modelet-stage-test.png');
+    if (UPDATES_PICTURES) await page.screenshot({ path });
     const body = page.locator('.red-ui-tray-body').last();
     assert.ok((await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)) <= 0, 'it fits');
 
