@@ -231,5 +231,6 @@ test('the sidebar offers to import an example if no pipeline runs', async () => 
     await sidebar.root.getByText(/No pipeline runs/).waitFor();
     await sidebar.root.getByRole('button', { name: 'Import an example' }).click();
     await editor.page.locator('#red-ui-clipboard-dialog-import-tab-examples').waitFor();
+    await editor.page.locator('#red-ui-clipboard-dialog-cancel').click();
   });
 });
