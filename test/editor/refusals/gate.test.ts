@@ -8,6 +8,8 @@ import { Form } from '../form.ts';
 import { sharedSession } from '../session.ts';
 import { assertBounds, tryAll, validityOf } from '../trials.ts';
 
+declare const document: { getElementById(id: string): { checkVisibility(options: object): boolean } | null };
+
 const session = sharedSession();
 
 const PROPERTIES = Object.keys(NODE_SCHEMAS['modelet-gate'].properties);
@@ -37,15 +39,15 @@ const FLOWS = [
   node('third', 'modelet-gate', [[], []], { y: 320, name: 'third' }),
 ];
 
+/** Those of the properties whose fields, or what stands in for them, can be seen. */
 async function visible(editor: EditorPage, properties: readonly string[]): Promise<string[]> {
-  const found: string[] = [];
-  for (const property of properties) {
-    const element = editor.field(property);
-    const standIn = { members: '#modelet-gate-members', baseline: '#modelet-gate-keep' }[property];
-    const shown = standIn ? editor.page.locator(standIn) : element;
-    if (await shown.isVisible()) found.push(property);
-  }
-  return found.sort();
+  const standIns: Readonly<Record<string, string>> = { members: 'modelet-gate-members', baseline: 'modelet-gate-keep' };
+  const ids = properties.map((property) => standIns[property] ?? `node-input-${property}`);
+  const areVisible = await editor.page.evaluate(
+    (all) => all.map((id) => document.getElementById(id)?.checkVisibility({ visibilityProperty: true }) ?? false),
+    ids,
+  );
+  return properties.filter((_, index) => areVisible[index]).sort();
 }
 
 test('the dialog of a gate shows exactly the fields that its source needs', async () => {
