@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { PATIENCE_MS } from '../fixtures/polling.ts';
 import type { CodeBlock } from './pages.ts';
 
 const run = promisify(execFile);
 /** The address of Node-RED in the pages, as `npm start` starts it. */
 const WRITTEN = { url: 'http://127.0.0.1:1880', editor: 'http://127.0.0.1:1880/editor' };
-const PATIENCE_MS = 60_000;
 
 /** The address of Node-RED in this test. */
 export interface Place {

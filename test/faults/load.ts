@@ -11,8 +11,6 @@ export interface Reply {
 
 /** How many answers after a fault show that requests are served again. */
 const SERVED_AGAIN = 50;
-/** Longest that they may take, on a machine that has much else to do. */
-const SERVED_LIMIT_MS = 120_000;
 /** Between an answer and the next request of its lane: the load is steady, not all that the machine can bear. */
 const PAUSE_MS = 5;
 /** A caller that was refused asks again after this. */
@@ -61,7 +59,7 @@ export class Load {
   async served(): Promise<void> {
     const before = this.ok;
     const enough = (): boolean => this.#stopped || this.ok >= before + SERVED_AGAIN;
-    await until('requests are served', enough, SERVED_LIMIT_MS);
+    await until('requests are served', enough);
   }
 
   /** Resolves when each request has its answer; fails if one never comes. */

@@ -5,9 +5,6 @@ import { allGone } from '../fixtures/processes.ts';
 import type { FaultGroup } from './fault.ts';
 import { elsewhere, type NodeRedBed, type NodeRedFault } from './node-red-bed.ts';
 
-/** Longest that anything may live on after Node-RED. */
-const ORPHANED_MS = 5000;
-
 /** Node-RED's answer while it has not started its flows. */
 const NOT_YET = 'status 404';
 
@@ -18,7 +15,7 @@ const ENDS = {
 };
 
 async function startAgainOnceGone(bed: NodeRedBed): Promise<void> {
-  await allGone(ORPHANED_MS);
+  await allGone();
   await bed.startAgain();
 }
 

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
+import { PATIENCE_MS } from '../fixtures/polling.ts';
 import { type FoundProcess, startedProcesses } from '../fixtures/processes.ts';
 
-const LIMIT_MS = 60_000;
 const POLL_MS = 25;
 const REPEATS_AT_REST = 3;
 
@@ -59,7 +59,7 @@ export function measure(open: readonly number[]): Resources {
 
 /** The value of `read` once no request is open and the value has stopped changing. */
 export async function atRest(read: () => Promise<Resources>): Promise<Resources> {
-  const end = performance.now() + LIMIT_MS;
+  const end = performance.now() + PATIENCE_MS;
   let last = await read();
   for (let repeats = 0; repeats < REPEATS_AT_REST; ) {
     assert.ok(performance.now() < end, `it never comes to rest: ${inspect(last)}`);
@@ -74,7 +74,7 @@ export async function atRest(read: () => Promise<Resources>): Promise<Resources>
 
 /** Resolves when the runtime holds what it held before; fails with the difference if it never does. */
 export async function assertSame(read: () => Promise<Resources>, before: Resources): Promise<void> {
-  const end = performance.now() + LIMIT_MS;
+  const end = performance.now() + PATIENCE_MS;
   let now = await read();
   while (!isDeepStrictEqual(now, before) && performance.now() < end) {
     await delay(POLL_MS);

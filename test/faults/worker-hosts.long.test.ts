@@ -27,7 +27,7 @@ const POISON = [1234, 4321, 7777];
 
 const skip = process.env['TEST_FULL'] === '1' ? WITHOUT_REDIS : 'the long form only: npm run test:full';
 
-test('10,000 requests over two hosts, through everything that can die', { skip, timeout: 400_000 }, async (t) => {
+test('10,000 requests over two hosts, through everything that can die', { skip }, async (t) => {
   const folder = folderFor(t);
   const [effects, secretFile, data] = ['effects', 'secret', 'redis'].map((name) => join(folder, name)) as [
     string,

@@ -19,7 +19,7 @@ const PATIENCE_MS = 30_000;
 
 const red = useNodeRed();
 
-describe('a broker that fails over', { skip: WITHOUT_REDIS, timeout: 200_000 }, () => {
+describe('a broker that fails over', { skip: WITHOUT_REDIS }, () => {
   test('a remote stage answers again, and a durable gate ends all that it accepted', async (t) => {
     const pair = await FailoverPair.start(t);
     t.after(() => red.deploy([]));

@@ -43,7 +43,7 @@ const ENDPOINTS: readonly Endpoint[] = [
   }),
 ];
 
-describe('deploys of flows of many shapes', { timeout: 1_500_000 }, () => {
+describe('deploys of flows of many shapes', () => {
   const red = useNodeRed({
     prepare: async () => {
       upstream = createServer((asked, response) => {

@@ -51,7 +51,7 @@ interface Answers {
   readonly versions: Set<number>;
 }
 
-describe('deploys under load', { timeout: 500_000 }, () => {
+describe('deploys under load', () => {
   const red = useNodeRed();
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
 

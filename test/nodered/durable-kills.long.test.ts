@@ -93,7 +93,7 @@ const KILL = {
   },
 } as const;
 
-describe('kill -9 of the processes around a durable gate', { skip: NO_SQLITE, timeout: 550_000 }, () => {
+describe('kill -9 of the processes around a durable gate', { skip: NO_SQLITE }, () => {
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'modelet-durable-'));
     effects = join(folder, 'effects');

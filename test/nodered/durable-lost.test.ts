@@ -16,7 +16,6 @@ import { NO_SQLITE } from '../store/bed.ts';
 
 const LANES = 8;
 /** Node-RED takes seconds to start. */
-const PATIENCE_MS = 60_000;
 
 let folder: string;
 let effects: string;
@@ -76,7 +75,7 @@ class Load {
   }
 }
 
-describe('the file of a durable gate', { skip: NO_SQLITE, timeout: 300_000 }, () => {
+describe('the file of a durable gate', { skip: NO_SQLITE }, () => {
   before(() => {
     folder = mkdtempSync(join(tmpdir(), 'modelet-lost-'));
     effects = join(folder, 'effects');
@@ -137,14 +136,14 @@ describe('the file of a durable gate', { skip: NO_SQLITE, timeout: 300_000 }, ()
 
     await red.start();
     const isClosed = async (): Promise<boolean> => (await red.snapshot()).gates[0]?.store?.error !== null;
-    await until('the gate says so', isClosed, PATIENCE_MS);
+    await until('the gate says so', isClosed);
     const { gates } = await red.snapshot();
     assert.deepEqual([gates[0]?.open, existsSync(file)], [false, false]);
     assert.match(gates[0]?.why ?? '', /gate\.sqlite is missing/);
     assert.equal((await post(red.url, 'late'))?.status, 503);
 
     rmSync(`${file}.known`);
-    await until('it begins anew', async () => (await post(red.url, 'anew'))?.status === 202, PATIENCE_MS);
-    await until('and works', () => effectsSoFar().has('anew'), PATIENCE_MS);
+    await until('it begins anew', async () => (await post(red.url, 'anew'))?.status === 202);
+    await until('and works', () => effectsSoFar().has('anew'));
   });
 });

@@ -20,7 +20,7 @@ const note = (id: string): string => `return [...[input].flat(), ['${id}', proce
 type Visit = [stage: string, engine: number];
 type Noted = [n: number, first: Visit, ...others: Visit[]];
 
-describe('remote stages in a row', { skip: WITHOUT_REDIS, timeout: 200_000 }, () => {
+describe('remote stages in a row', { skip: WITHOUT_REDIS }, () => {
   const bed = useRemoteBed(red);
 
   /** Jobs that a stage's queue has had. */

@@ -36,7 +36,7 @@ async function* linesOf(response: Response): AsyncGenerator<Line> {
   }
 }
 
-describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, () => {
+describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
   const bed = useRemoteBed(red);
 
   test('bytes, parts, metrics and cancelled calls cross as on one machine', async (t) => {

@@ -9,7 +9,7 @@ import { freePort } from '../fixtures/free-port.ts';
 import { pidsOf } from '../fixtures/node-red.ts';
 import { until } from '../fixtures/polling.ts';
 
-describe('npm start', { timeout: 120_000 }, () => {
+describe('npm start', () => {
   let copy: RepositoryCopy;
   let image: number[];
 

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { ModeletError } from '../../src/core/errors.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { until } from '../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
@@ -87,15 +88,20 @@ async def predict(value):
   }
 
   test('may use time limits of asyncio after a call was cancelled', async (t) => {
+    const folder = folderFor(t);
     const code = `
 async def predict(value):
+    with open(${JSON.stringify(join(folder, 'calls'))}, "a") as calls:
+        calls.write(json.dumps(value) + "\\n")
     await asyncio.wait_for(asyncio.sleep(value), 20)
     return value
 `;
     const service = await serveFile(t, code, { batch: { maxBatchSize: 2, policy: 'oldest', maxWaitMs: 60_000 } });
     await service.ready();
-    const [late, next] = [service.answer(10, { timeoutMs: 1500 }), service.answer(0.01)];
-    assert.equal((await late).code, 'deadline_exceeded');
+    const [gone, next] = [service.ask(10), service.answer(0.01)];
+    await until('the first runs', () => callsIn(folder).length > 0);
+    service.service.abandon(gone.id, new ModeletError('cancelled', 'the caller went away'));
+    assert.equal((await gone.answer).code, 'cancelled');
     assert.equal((await next).value, 0.01);
   });
 });

@@ -10,9 +10,6 @@ import { allGone, startedProcesses, within } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
-/** Less than the worker gets to end, and than any sleep of a child here. */
-const QUICK_MS = 4000;
-
 /** Today's default in Python 3.9 to 3.13; 3.14 forks no more by itself. */
 const MP = 'import multiprocessing, os, signal, sys, time\nmp = multiprocessing.get_context("fork")\n';
 
@@ -91,7 +88,7 @@ class Model:
     assert.deepEqual(await service.value([1, 2, 3]), [14, 14]);
     await within(service.service.close(true, 60_000), 'it closes');
     assert.ok(!log(service).includes('did not end in time'), log(service));
-    await allGone(QUICK_MS);
+    await allGone();
   });
 
   test('answers once where it forks, whatever the child does', async (t) => {

@@ -30,7 +30,7 @@ function find(listed: readonly SlowRequest[], requestId: string): SlowRequest {
   return found;
 }
 
-describe('the slowest requests', { timeout: 120_000 }, () => {
+describe('the slowest requests', () => {
   test('are listed with the parts of their time, the slowest first', async (t) => {
     const service = await serve(t, { stages: [{ id: 'first', inline: SLEEP }, { id: 'second' }] });
     await service.ready();

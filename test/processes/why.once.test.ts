@@ -14,7 +14,7 @@ function saysNothing(service: TestService, stage: string): Promise<true> {
   return until(`${stage} says nothing`, () => service.stage(stage).why === null || null);
 }
 
-describe('why requests wait', { timeout: 120_000 }, () => {
+describe('why requests wait', () => {
   test('a worker loads, then all are busy, then nothing keeps them', async (t) => {
     const folder = folderFor(t);
     const setup = `

@@ -64,7 +64,7 @@ function reply(parts: number): ReturnType<typeof bareItem> {
   return { ...bareItem(ITEM, { codec: CODEC.none, bytes: Buffer.alloc(0) }), part: parts };
 }
 
-describe('parts of a result', { skip: WITHOUT_REDIS, timeout: 30_000 }, () => {
+describe('parts of a result', { skip: WITHOUT_REDIS }, () => {
   before(async () => {
     redis = await Redis.start();
     client = await redis.connect();

@@ -39,7 +39,7 @@ async function ends(t: TestContext): Promise<Ends> {
   return { origin: await open('origin'), host: await open('host'), values };
 }
 
-describe('the bytes of a batch', { skip: WITHOUT_REDIS, timeout: 30_000 }, () => {
+describe('the bytes of a batch', { skip: WITHOUT_REDIS }, () => {
   before(async () => {
     redis = await Redis.start();
     client = await redis.connect();

@@ -16,7 +16,6 @@ import { claim, clientOf, endAll, idsOf, item, items, LIMITS } from './bed.ts';
 import { brokerQueue, placeOn, triedOn } from './broker-bed.ts';
 
 const COUNT = 600;
-const PATIENCE_MS = 30_000;
 
 after(async () => {
   try {
@@ -57,7 +56,7 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
     };
     const kill = async (): Promise<void> => {
       for (const share of [0.2, 0.5, 0.8]) {
-        await until('there is load', () => ended.size >= share * COUNT, PATIENCE_MS);
+        await until('there is load', () => ended.size >= share * COUNT);
         await redis.kill();
         redis.restart();
       }
@@ -103,7 +102,6 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
     const again = await until(
       'it goes on',
       async () => (await claim(queue, 10).catch(() => [])).find(({ id }) => id === 'item-0') ?? false,
-      PATIENCE_MS,
     );
     assert.deepEqual([again.attempt, again.alone], [1, false]);
   });
@@ -124,7 +122,7 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
       }
     };
     const failOver = async (): Promise<void> => {
-      await until('there is load', () => ended.size >= 50, PATIENCE_MS);
+      await until('there is load', () => ended.size >= 50);
       await pair.failOver();
     };
     await Promise.all([produce(), consume(), failOver()]);
