@@ -222,6 +222,14 @@ export interface WorkerUsage {
   readonly cpuMs: number;
 }
 
+/** A start of a worker that is under way. */
+export interface StartStatus {
+  /** How long it has taken so far, in ms. */
+  readonly ms: number;
+  /** How far it is, as the modelet says it; null if it says nothing. */
+  readonly progress: string | null;
+}
+
 export interface WorkerStatus {
   readonly index: number;
   readonly pid: number | null;
@@ -230,6 +238,10 @@ export interface WorkerStatus {
   readonly busy: boolean;
   /** Number of batches that it runs; see the stage's `concurrency`. */
   readonly running: number;
+  /** Number of those that it runs although no caller has waited for a second or longer. Absent: none. */
+  readonly overdue?: number;
+  /** Absent or null: the worker does not start now. */
+  readonly starting?: StartStatus | null;
   readonly restarts: number;
   readonly error: string | null;
   /** Last usage that the worker reported, at most once a second, see `WorkerUsage`; null before it is ready. */

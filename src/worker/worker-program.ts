@@ -31,6 +31,14 @@ interface Serving {
   readonly usage: UsageReporter;
 }
 
+/** Longest text of progress, in characters. */
+const LONGEST_PROGRESS = 200;
+
+function progressText(done: unknown): string {
+  const text = typeof done === 'number' ? `${Math.round(done * 100)} %` : String(done);
+  return text.slice(0, LONGEST_PROGRESS);
+}
+
 export class WorkerProgram {
   readonly #channel: Reports;
   readonly #parts: PartsOut;
@@ -180,6 +188,9 @@ export class WorkerProgram {
       cpus: boot.cpus,
       log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
       metrics: this.#metrics,
+      progress: (done) => {
+        if (!this.#serving) this.#channel.send({ type: 'progress', body: progressText(done) });
+      },
     };
   }
 }

@@ -58,6 +58,8 @@ function gate(changes: Partial<GateSnapshot>): GateSnapshot {
   return { ...open, ...changes };
 }
 
+const [worker] = workers() as [WorkerStatus];
+const TOO_SLOW = 'was not ready within 60000 ms (startTimeoutMs): 60 s so far; the next try has 120 s';
 const BROKEN = { ready: 0, workers: workers("classify: Predict:1: Unexpected token '}'") };
 const STOPPED = { refuses: null, engine: { state: 'error', error: 'killed by SIGKILL' } } as unknown as RuntimeSnapshot;
 const NOT_READY = { ready: 0, workers: workers() };
@@ -79,6 +81,20 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'stage',
+    badge: stageBadge(
+      stage({ ready: 0, workers: [{ ...worker, starting: { ms: 75_000, progress: '42 %' } }] }),
+      RUNTIME,
+    ),
+    meaning: 'The same, for longer, with what the modelet says of its [progress](../guides/modelets.md#slow-starts)',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ ready: 0, workers: workers(TOO_SLOW), doesNotStart: true }), RUNTIME),
+    meaning:
+      'A worker gave no sign of progress for `startTimeoutMs`, and began anew. The next try has twice the time. Raise `startTimeoutMs`, or print progress',
+  },
+  {
+    node: 'stage',
     badge: stageBadge(stage({}), RUNTIME),
     meaning: 'All workers are ready, and none is busy',
   },
@@ -91,6 +107,12 @@ export const BADGES: readonly Shown[] = [
     node: 'stage',
     badge: stageBadge(stage({ busy: 2, queue: 14 }), RUNTIME),
     meaning: 'Both workers are busy, and 14 items wait. If the queue grows, add workers or larger batches',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ busy: 2, workers: [{ ...worker, overdue: 1 }, worker] }), RUNTIME),
+    meaning:
+      'One worker runs a batch that no caller waits for any more: their time limit has passed, or they have left. If that goes on, the stage [replaces the worker](failures.md#runs-without-callers)',
   },
   {
     node: 'stage',

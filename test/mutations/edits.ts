@@ -95,8 +95,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the time-out of a run is ignored',
-    file: 'src/engine/pools/supervised-worker.ts',
-    find: 'this.#supervisor.kill(new RunTimeout(runTimeoutMs));',
+    file: 'src/engine/pools/slots/run-limit.ts',
+    find: 'this.#host.kill(new RunTimeout(limitMs));',
     replace: 'void RunTimeout;',
     suite: 'faults/service',
     test: 'infinite loop, with runTimeoutMs',

@@ -6,7 +6,7 @@ import { type Judged, type JudgedStage, type Verdict, verdictOn } from '../../sr
 const QUICK = { queueMs: 0.1, batchMs: 0, runMs: 20 };
 
 function stage(name: string, changes: Partial<JudgedStage> = {}): JudgedStage {
-  return { id: `id of ${name}`, name, health: 'ready', words: 'idle, 1 worker', times: QUICK, ...changes };
+  return { id: `id of ${name}`, name, health: 'ready', words: 'idle, 1 worker', overdue: 0, times: QUICK, ...changes };
 }
 
 const GATE: Judged['gates'][number] = {
@@ -30,6 +30,7 @@ const LOOP = { p99Ms: 80, maxMs: 90, utilization: 0.97, intervalMs: 5000 };
 const broken = stage('broken', { health: 'error', words: 'does not start: no model', times: null });
 const starts = stage('slow start', { health: 'startup', words: 'starting', times: null });
 const partly = stage('half', { health: 'partly', words: '1 of 2 ready' });
+const stuck = stage('stuck', { health: 'partly', words: '1 of 1 busy, 1 overdue', overdue: 1 });
 const queued = stage('classify', { times: { queueMs: 230, batchMs: 3, runMs: 20 } });
 const filling = stage('classify', { times: { queueMs: 1, batchMs: 60.4, runMs: 20 } });
 
@@ -41,6 +42,12 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
   [{ stages: [queued, broken], gates: [BLIND] }, 'broken: does not start: no model.', 'error', broken.id],
   [{ stages: [broken, broken, broken] }, 'broken: does not start: no model. 2 more do not serve.', 'error', broken.id],
   [{ stages: [queued, starts] }, 'slow start is starting. Requests to it wait.', 'startup', starts.id],
+  [
+    { stages: [queued, stuck], errorsPerSecond: 50 },
+    'stuck runs a batch that no caller waits for any more. If that goes on, the stage replaces the worker.',
+    'slow',
+    stuck.id,
+  ],
   [{ gates: [GATE, BLIND] }, 'Gate batch work is closed: HTTP 503.', 'error', 'g'],
   [{ gates: [CLOSED], stages: [queued] }, '7 wait at gate batch work: closed: 4 % free, 5 % kept.', 'slow', 'g'],
   [{ gates: [GATE, { ...CLOSED, waiting: 0 }] }, 'All is well.', 'good', null],

@@ -19,6 +19,7 @@ function stage(view: Partial<StageFacts> = {}): StageFacts {
 }
 
 const one = { ready: 1, workers: workers('ready') };
+const behind = { queue: 1, oldestMs: 5 };
 const none = { ready: 0, queue: 3, oldestMs: 5 };
 const full = stage({ name: 'slow', queue: 7, capacity: 7 });
 
@@ -36,6 +37,14 @@ const CASES: readonly [why: string | null, stage: StageFacts, engine?: EngineVie
     '2 of 3 workers ready, and busy: 2 wait, the first for 1 s',
     stage({ workers: workers('ready', 'ready', new Error('x')), busy: 2, queue: 2, oldestMs: 999.7 }),
   ],
+  [
+    '2 of 2 workers busy, 1 with a batch that no caller waits for any more: 1 waits, for 5 ms',
+    stage({
+      workers: [{ index: 0, state: 'ready', error: null, overdue: 1 }, ...workers('ready')],
+      busy: 2,
+      ...behind,
+    }),
+  ],
   ['waiting for a batch: 12 of 32, 3 ms left', stage({ busy: 1, queue: 12, oldestMs: 7, leavesInMs: 3.2 })],
   ['waiting for a batch: 1 of 32, 0 ms left', stage({ queue: 1, oldestMs: 7, leavesInMs: 0 })],
   ['held back: the queue of stage slow is full (7)', stage({ queue: 3, oldestMs: 1 }), ENGINE, [stage(), full]],
@@ -43,6 +52,13 @@ const CASES: readonly [why: string | null, stage: StageFacts, engine?: EngineVie
   ['starting: worker 0 loads', stage({ ...none, workers: workers('startup') })],
   ['starting: worker 0 loads', stage({ ...none, queue: 0, workers: workers('startup') })],
   ['starting: worker 1 loads', stage({ ...none, workers: workers(new Error('x'), 'startup') })],
+  [
+    'starting: worker 0 loads: 42 %, for 75 s',
+    stage({
+      ...none,
+      workers: [{ index: 0, state: 'startup', error: null, starting: { ms: 75_000, progress: '42 %' } }],
+    }),
+  ],
   ['starting: workers 0 and 1 load', stage({ ...none, workers: workers('startup', 'startup') })],
   ['starting: workers 0, 1, 2 and 5 more load', stage({ ...none, workers: workers(...Array(8).fill('startup')) })],
   ['does not start: no such file', stage({ ...none, workers: workers(new Error('no such file\n  at x')) })],

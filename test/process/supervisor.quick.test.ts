@@ -8,9 +8,11 @@ import { type ProcessState, StateMachine } from '../../src/process/process-state
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 class FakeChild implements Child {
-  readonly pid = 1234;
+  /** As a thread: the system tells nothing of its memory. */
+  readonly pid = process.pid;
   readonly isReachable = true;
   readonly traffic = null;
+  signs = 0;
   readonly #machine: StateMachine;
 
   constructor(events: ChildEvents) {
@@ -148,5 +150,32 @@ test('a process that is not ready in time is killed and counts as a failed start
   rig.supervisor.start();
   rig.clock.advance(5000);
   assert.deepEqual(rig.losses, ['starting']);
-  assert.equal(rig.supervisor.lastError?.message, 'was not ready within 5000 ms');
+  assert.equal(rig.supervisor.lastError?.message, 'was not ready within 5000 ms: 5 s so far; the next try has 10 s');
+});
+
+test('signs of life keep a start from being killed, and the time of a silent one is doubled for the next', () => {
+  const rig = new Rig();
+  rig.supervisor.start();
+  for (let second = 0; second < 60; second += 1) {
+    rig.clock.advance(1000);
+    if (second % 3 === 0) rig.child.signs += 1;
+  }
+  assert.equal(rig.starts, 1, 'it prints every few seconds');
+  rig.clock.advance(10_000);
+  assert.match(
+    rig.supervisor.lastError?.message ?? '',
+    /^was not ready within 5000 ms: 6\d(\.\d+)? s so far, the last sign of progress 5 s ago; the next try has 10 s$/,
+  );
+  assert.equal(rig.starts, 2);
+  for (const limit of [10, 20, 40, 80, 80, 80]) {
+    const before = rig.losses.length;
+    while (rig.losses.length === before) rig.clock.advance(1000);
+    assert.match(rig.supervisor.lastError?.message ?? '', new RegExp(`^was not ready within ${limit}000 ms`));
+    rig.supervisor.start();
+  }
+  rig.child.becomeReady();
+  rig.child.die();
+  rig.clock.advance(0);
+  rig.clock.advance(5000);
+  assert.match(rig.supervisor.lastError?.message ?? '', /^was not ready within 5000 ms/, 'a success begins anew');
 });

@@ -123,6 +123,22 @@ describe('runTimeoutMs', () => {
   });
 });
 
+test('without a run timeout, a worker that runs on when its callers have gone is shown, and replaced', async (t) => {
+  const folder = folderFor(t);
+  const service = await serve(t, { stages: [spinning(folder)], config: { timeoutMs: 1000 } });
+  const { spin: [pid] = [] } = await service.ready();
+  const stuck = service.ask('spin', { timeoutMs: SHORT_MS });
+  await until('it spins', () => callsIn(folder).includes('spin'));
+  assert.equal((await stuck.answer).code, 'deadline_exceeded');
+  await until('it is shown', () => service.stage('spin').workers[0]?.overdue === 1);
+  assert.equal((await service.answer('next')).code, 'ok');
+  assert.equal(isAlive(pid as number), false);
+  const { workers, reading } = service.stage('spin');
+  assert.deepEqual([workers[0]?.overdue, reading.restarts.run_timeout], [0, 1]);
+  const said = /died: a batch ran on for \d+ s after its last caller had gone/;
+  assert.ok(service.logs.some(({ message }) => said.test(message)));
+});
+
 test("a request's own deadline is answered while its worker is stuck, and while it waits behind that", async (t) => {
   const folder = folderFor(t);
   const service = await serve(t, { stages: [spinning(folder)] });

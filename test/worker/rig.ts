@@ -107,6 +107,7 @@ export function context(logged: Logged[] = []): ModeletContext {
     cpus: [3],
     log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
     metrics: new OwnMetrics(() => {}),
+    progress: () => {},
     signal: new AbortController().signal,
   };
 }

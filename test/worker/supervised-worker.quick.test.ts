@@ -1,7 +1,8 @@
 /** How long a batch may run, by a clock that the test moves and a worker that never answers by itself. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Loss, SupervisedWorker } from '../../src/engine/pools/supervised-worker.ts';
+import type { Loss } from '../../src/engine/pools/pool.ts';
+import { SupervisedWorker } from '../../src/engine/pools/slots/supervised-worker.ts';
 import type { Child, ChildEvents } from '../../src/process/parent/child.ts';
 import { type ProcessState, StateMachine } from '../../src/process/process-state.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
@@ -9,15 +10,17 @@ import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item } from '../wire/frame-values.ts';
 
 const LIMIT_MS = 100;
+const ABANDONED_MS = 30_000;
 
 class Rig {
   readonly clock: FakeClock = new FakeClock();
   readonly losses: Loss<WireItem>[] = [];
   events: ChildEvents | null = null;
   child: Child | null = null;
+  stuck = 0;
   readonly worker: SupervisedWorker<WireItem>;
 
-  constructor(concurrency = 1) {
+  constructor(concurrency = 1, runTimeoutMs = LIMIT_MS) {
     this.worker = new SupervisedWorker<WireItem>({
       clock: this.clock,
       startTimeoutMs: 0,
@@ -31,6 +34,7 @@ class Rig {
           },
           isReachable: true,
           traffic: null,
+          signs: 0,
           send: () => {},
           close: () => {},
           kill: (reason) => machine.enter({ tag: 'dead', error: reason ?? new Error('killed') }),
@@ -41,7 +45,11 @@ class Rig {
         return child;
       },
       loadFrame: () => ({ type: 'cancel', body: [] }),
-      runTimeoutMs: () => LIMIT_MS,
+      runTimeoutMs: () => runTimeoutMs,
+      abandonedMs: ABANDONED_MS,
+      onStuck: () => {
+        this.stuck += 1;
+      },
       onOwnMetrics: () => {},
       onReady: () => {},
       onPart: () => {},
@@ -175,4 +183,74 @@ test('a worker may answer its batches in any order, and only those that it began
   rig.dispatch(3);
   rig.answer(3);
   assert.match(rig.losses[0]?.error.message ?? '', /answered batch 3, which it did not have/);
+});
+
+test('a batch without callers is overdue after a second, and costs its worker after the limit for that', async () => {
+  const rig = await new Rig(1, 0).start();
+  rig.dispatch(1);
+  rig.dispatch(2);
+  await rig.advance(600_000);
+  assert.equal(rig.worker.overdue, 0, 'a caller waits for it');
+  rig.worker.cancel([1]);
+  await rig.advance(999);
+  assert.equal(rig.worker.overdue, 0);
+  await rig.advance(1);
+  assert.equal(rig.worker.overdue, 1);
+  await rig.advance(ABANDONED_MS - 1001);
+  assert.equal(rig.losses.length, 0);
+  await rig.advance(1);
+  const [loss] = rig.losses;
+  assert.equal(loss?.error.message, 'a batch ran on for 30 s after its last caller had gone');
+  assert.deepEqual(loss && idsOf(loss), [[1], [], [2]]);
+  assert.equal(rig.worker.overdue, 0);
+});
+
+test('a batch counts as begun when it was, although its callers had gone before, and an answer saves the worker', async () => {
+  const rig = await new Rig(1, 0).start();
+  rig.dispatch(1);
+  rig.dispatch(2);
+  rig.worker.cancel([2]);
+  await rig.advance(2 * ABANDONED_MS);
+  rig.answer(1);
+  await rig.advance(ABANDONED_MS - 1);
+  assert.equal(rig.losses.length, 0);
+  rig.answer(2);
+  await rig.advance(10 * ABANDONED_MS);
+  assert.deepEqual([rig.losses.length, rig.clock.pending], [0, 0]);
+});
+
+test('a run limit of the user counts alone', async () => {
+  const rig = await new Rig(1, 10 * ABANDONED_MS).start();
+  rig.dispatch(1);
+  rig.worker.cancel([1]);
+  await rig.advance(9 * ABANDONED_MS);
+  assert.deepEqual([rig.losses.length, rig.worker.overdue], [0, 1]);
+  await rig.advance(ABANDONED_MS);
+  assert.equal(rig.losses.length, 1);
+});
+
+test('beside batches that have callers, a batch without asks for another worker, once, and ends this one with them', async () => {
+  const rig = await new Rig(4, 0).start();
+  for (const number of [1, 2, 3]) {
+    rig.dispatch(number);
+    rig.began(number);
+  }
+  rig.worker.cancel([1]);
+  await rig.advance(ABANDONED_MS);
+  assert.deepEqual([rig.stuck, rig.losses.length], [1, 0]);
+  rig.answer(2);
+  rig.worker.cancel([3]);
+  await rig.advance(ABANDONED_MS - 1);
+  assert.deepEqual([rig.stuck, rig.losses.length], [1, 0]);
+  await rig.advance(1);
+  assert.deepEqual(rig.losses.map(idsOf), [[[1, 3], [], []]]);
+});
+
+test('an example that runs on past its deadline costs its worker after the same time', async () => {
+  const rig = await new Rig(1, 0).start();
+  rig.worker.tryExample(0, rig.clock.now() + 5000);
+  await rig.advance(5000 + ABANDONED_MS - 1);
+  assert.deepEqual([rig.losses.length, rig.worker.overdue], [0, 1]);
+  await rig.advance(1);
+  assert.equal(rig.losses[0]?.trying, true);
 });

@@ -217,7 +217,8 @@ export const stage = {
       default: 60_000,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
-      description: 'Time limit for a worker to become ready, in ms. A slower worker is killed and replaced. 0: none',
+      description:
+        'Time limit for a worker to become ready, in ms, from its last sign of progress: output, `ctx.progress`, bytes or memory that grow. A slower worker is killed, and the next one has twice the time. 0: none',
     },
     runTimeoutMs: {
       goesTo: 'engine',
@@ -226,7 +227,7 @@ export const stage = {
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
       description:
-        'Time limit for one batch, in ms. A slower worker is killed and replaced, and its items fail with `deadline_exceeded`. 0: none',
+        'Time limit for one batch, in ms. A slower worker is killed and replaced, and its items fail with `deadline_exceeded`. 0: none while a caller waits. Once its last caller has gone, a batch may run on for the `timeoutMs` of the runtime (at least 10 s, and as long as the worker took to start)',
     },
     retryLost: {
       goesTo: 'engine',

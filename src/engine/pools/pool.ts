@@ -1,10 +1,11 @@
 /** The interface between a stage and its workers, be they processes or threads. Contains only types and their data. */
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
-import type { Deadline } from '../../core/clock.ts';
+import type { Clock, Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type {
   CircuitStatus,
+  LogLevel,
   LogRecord,
   ModeletDescription,
   Payload,
@@ -12,8 +13,10 @@ import type {
   WorkerStatus,
 } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
+import type { Child, ChildEvents } from '../../process/parent/child.ts';
+import type { LifePhase } from '../../process/parent/supervisor.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
-import type { WireItem } from '../../wire/frames/frames.ts';
+import type { ControlFrame, WireItem } from '../../wire/frames/frames.ts';
 import type { Hop } from '../stage/item.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
@@ -27,6 +30,8 @@ export interface Batch<T extends WireItem = WireItem> {
   readonly alone: boolean;
   /** Time at which the worker began the batch; until then, the time since which it could have. */
   startedAt: number;
+  /** Time since which no caller waits for any of its items; absent while one does. Written by its worker. */
+  abandonedAt?: number;
 }
 
 /** The room that a batch needs in a worker: no other batch there, a place to run, or a place to run or to wait. */
@@ -34,10 +39,54 @@ export type Room = 'empty' | 'place' | 'ahead';
 
 /** The reason for killing a worker whose batch ran longer than the stage allows. */
 export class RunTimeout extends Error {
-  constructor(runTimeoutMs: number) {
-    super(`a batch ran longer than ${runTimeoutMs} ms`);
+  constructor(runTimeoutMs: number, message: string = `a batch ran longer than ${runTimeoutMs} ms`) {
+    super(message);
     this.name = 'RunTimeout';
   }
+}
+
+/** The items and the example that a worker had when it died. */
+export interface Loss<T extends WireItem> {
+  /** Items because of which the worker was killed: their batches were over the run limit. */
+  readonly overrun: readonly T[];
+  /** Other items that the worker may have begun. */
+  readonly running: readonly T[];
+  /** Items of batches that waited in the worker behind other batches. */
+  readonly notStarted: readonly T[];
+  /** Whether the worker ran an example. */
+  readonly trying: boolean;
+  readonly error: Error;
+  readonly phase: LifePhase;
+}
+
+/** What a worker needs of its pool, and tells it. */
+export interface WorkerHost<T extends WireItem> {
+  readonly clock: Clock;
+  readonly startTimeoutMs: number;
+  /** How long a worker without a run limit may go on with a batch that no caller waits for, in ms; at least a start. */
+  readonly abandonedMs: number;
+  /** Number of batches that the worker runs at a time. */
+  readonly concurrency: number;
+  launch(events: ChildEvents): Child;
+  /** Returns the first frame for each new process. */
+  loadFrame(): ControlFrame;
+  /** Returns the longest allowed run of a batch; 0 means no limit. */
+  runTimeoutMs(): number;
+  /** Reports that the worker will hardly end one of its batches. Callers wait for others, and no caller for this one. */
+  onStuck(): void;
+  onReady(): void;
+  /** See `PoolEvents`. */
+  onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
+  onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
+  /** Reports that the worker has finished an example, with its error or null. */
+  onTried(error: ModeletError | null): void;
+  onLost(loss: Loss<T>): void;
+  /** Reports that the worker has sent a new usage report. */
+  onUsage(): void;
+  /** See `PoolEvents`. */
+  onOwnMetrics(changes: OwnChanges): void;
+  onChange(): void;
+  onLog(level: LogLevel, message: string): void;
 }
 
 /**

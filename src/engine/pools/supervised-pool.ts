@@ -31,15 +31,16 @@ import { ExampleCheck } from './example-check.ts';
 import {
   type Batch,
   type CheckResult,
+  type Loss,
   type PoolEvents,
   type PoolHealth,
   type Room,
   RunTimeout,
   type WorkerPool,
 } from './pool.ts';
-import { Replacements, tooLargeAtFirst, wear } from './replacements.ts';
-import { type Role, Slot } from './slot.ts';
-import type { Loss } from './supervised-worker.ts';
+import { Replacements, tooLargeAtFirst, wear } from './slots/replacements.ts';
+import { type Role, Slot } from './slots/slot.ts';
+
 import { WorkerFactory } from './worker-factory.ts';
 
 /** Batches that wait in a worker behind those that run: enough to hide the wake-up time between two batches. */
@@ -195,6 +196,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       cpus: this.#factory.appliedPin(slot.index),
       busy: slot.load > 0,
       running: Math.min(slot.load, this.#stage.modelet.concurrency),
+      overdue: slot.overdue,
+      starting: slot.starting,
       restarts: slot.restarts,
       error: refusal?.message ?? slot.trouble,
       rssBytes: slot.usage?.rssBytes ?? null,
@@ -217,6 +220,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       launch: (events) => this.#factory.launch(index, events),
       loadFrame: () => this.#factory.loadFrame(this.#stage, index),
       runTimeoutMs: () => this.#stage.runTimeoutMs,
+      abandonedMs: this.#factory.abandonedMs,
+      onStuck: () => this.#replace(slot, 'it runs a batch whose callers have gone, and does not end it'),
       onReady: () => {
         this.#description = slot.description;
         this.#toldFailure = null;
@@ -245,10 +250,15 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     return slot;
   }
 
-  /** Replaces a worn worker, but only while the circuit is closed: otherwise every live worker is needed. */
+  /** Replaces a worn worker. Workers are replaced only while the circuit is closed: otherwise each live one is needed. */
   #replaceWorn(slot: Slot<T>): void {
-    const worn = !this.#isClosed && this.#circuit.tag === 'closed' ? wear(slot, this.#stage) : null;
-    if (worn && this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${worn}`);
+    const worn = wear(slot, this.#stage);
+    if (worn) this.#replace(slot, worn);
+  }
+
+  #replace(slot: Slot<T>, reason: string): void {
+    if (this.#isClosed || this.#circuit.tag !== 'closed') return;
+    if (this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${reason}`);
   }
 
   #lost(slot: Slot<T>, { overrun, running, notStarted, trying, error, phase }: Loss<T>, role: Role): void {

@@ -107,6 +107,10 @@ class ThreadWorker implements Kept {
     return this.#state.tag === 'alive';
   }
 
+  get signs(): number {
+    return this.#life.signs;
+  }
+
   send(frame: Frame): void {
     this.#life.send(frame);
   }

@@ -11,6 +11,10 @@ import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { ControlFrame } from '../../wire/frames/frames.ts';
 import { startThreadWorker } from './thread-worker.ts';
 
+/** Limits without a caller, in ms: the least, for short time limits, and that of requests without a time limit. */
+const LEAST_ABANDONED_MS = 10_000;
+const DEFAULT_ABANDONED_MS = 30_000;
+
 export class WorkerFactory {
   readonly #modelet: ModeletDefinition;
   readonly #boot: EngineBoot;
@@ -37,6 +41,11 @@ export class WorkerFactory {
 
   get startTimeoutMs(): number {
     return this.#modelet.startTimeoutMs;
+  }
+
+  /** By the time limit of requests: as long as a caller waits at most, a worker may go on after its callers have gone. */
+  get abandonedMs(): number {
+    return Math.max(LEAST_ABANDONED_MS, this.#boot.requests.timeoutMs || DEFAULT_ABANDONED_MS);
   }
 
   launch(index: number, events: ChildEvents): Child {

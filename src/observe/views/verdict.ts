@@ -20,6 +20,8 @@ export interface JudgedStage {
   readonly name: string;
   readonly health: StageHealth;
   readonly words: string;
+  /** Number of batches that its workers run although no caller waits for them any more. */
+  readonly overdue: number;
   /** Null if no item ran. */
   readonly times: ItemTimes | null;
 }
@@ -53,6 +55,7 @@ export function verdictOn(judged: Judged): Verdict {
     brokenStage(judged) ??
     brokenGate(judged) ??
     starting(judged) ??
+    overdue(judged) ??
     failing(judged) ??
     whatWaits(judged) ??
     well(judged)
@@ -93,6 +96,18 @@ function brokenGate({ gates }: Judged): Verdict | null {
 function starting({ stages }: Judged): Verdict | null {
   const starts = stages.find(({ health }) => health === 'startup');
   return starts ? { kind: 'startup', text: `${starts.name} is starting. Requests to it wait.`, node: starts.id } : null;
+}
+
+function overdue({ stages }: Judged): Verdict | null {
+  const stage = stages.find((one) => one.overdue > 0);
+  if (!stage) return null;
+  const text = `${stage.name} ${overdueWords(stage.overdue)}. If that goes on, the stage replaces the worker.`;
+  return { kind: 'slow', text, node: stage.id };
+}
+
+/** @returns what a stage does that has these batches */
+export function overdueWords(count: number): string {
+  return `runs ${count === 1 ? 'a batch' : `${count} batches`} that no caller waits for any more`;
 }
 
 function failing({ requestsPerSecond, errorsPerSecond }: Judged): Verdict | null {

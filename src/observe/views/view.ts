@@ -13,7 +13,8 @@ import type { SlowRequest } from './breakdown.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from './snapshot.ts';
-import { type ItemTimes, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
+import { type ItemTimes, overdueWords, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
+import { overdueOf } from './why.ts';
 import { type StageHealth, stageWords } from './words.ts';
 
 /** A chain of stages as the sidebar draws it. */
@@ -61,6 +62,8 @@ export interface StageView {
   readonly health: StageHealth;
   /** The state as the stage's badge says it. */
   readonly words: string;
+  /** Number of batches that its workers run although no caller waits for them any more. */
+  readonly overdue: number;
   readonly why: string | null;
   /** Problems that do not keep the stage from serving. */
   readonly warnings: readonly string[];
@@ -195,13 +198,16 @@ function stageView(
   // Short batches would make the words flicker between rest and work.
   const busy = since && since.batches > 0 ? Math.max(1, stage.busy) : stage.busy;
   const { health, text: words } = stageWords(stage, runtime, busy);
+  const overdue = overdueOf(stage.workers);
   return {
     id: stage.id,
     name: stage.name,
     health,
     words,
+    overdue,
     why: stage.why,
     warnings: [
+      ...(overdue > 0 ? [overdueWords(overdue)] : []),
       ...(stage.successorError === null ? [] : [stage.successorError]),
       ...stage.versions.flatMap((version) => versionWarning(version) ?? []),
       ...stage.pinWarnings,

@@ -1,5 +1,5 @@
 /** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
-import type { CircuitTag } from '../../core/model.ts';
+import type { CircuitTag, WorkerStatus } from '../../core/model.ts';
 import type { Leg } from '../../core/routes/route.ts';
 
 /** The part of a stage's snapshot that the sentence needs. */
@@ -10,7 +10,9 @@ export interface StageFacts {
   readonly busy: number;
   readonly concurrency: number;
   readonly ready: number;
-  readonly workers: readonly { readonly index: number; readonly state: string; readonly error: string | null }[];
+  readonly workers: readonly (Pick<WorkerStatus, 'index' | 'error' | 'overdue' | 'starting'> & {
+    readonly state: string;
+  })[];
   /** Wait of the oldest item in the queue, in ms; null if none waits. */
   readonly oldestMs: number | null;
   /** Time until the filling batch leaves, in ms; null if none fills. */
@@ -37,12 +39,17 @@ export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly
   if (stage.circuit !== 'closed') return whyRefused(stage);
   if (stage.ready === 0) return whyNotReady(stage, engine);
   if (stage.queue === 0) return null;
-  if (stage.busy >= stage.ready * stage.concurrency) return `${busyWorkers(stage)}: ${waiting(stage)}`;
+  if (stage.busy >= stage.ready * stage.concurrency) return `${busyWorkers(stage)}${alone(stage)}: ${waiting(stage)}`;
   if (stage.leavesInMs !== null) {
     return `waiting for a batch: ${stage.queue} of ${stage.batching.maxBatchSize}, ${duration(stage.leavesInMs)} left`;
   }
   const full = next.find(({ queue, capacity }) => queue >= capacity);
   return full ? `held back: the queue of stage ${full.name} is full (${full.capacity})` : null;
+}
+
+/** @returns the number of batches that workers run although no caller waits for them any more */
+export function overdueOf(workers: readonly { readonly overdue?: number }[]): number {
+  return workers.reduce((sum, { overdue = 0 }) => sum + overdue, 0);
 }
 
 /** Writes the way of a route in a line: `a → (b | c → d) → gather → e`; behind a switch node `a → one of (b | c)`. */
@@ -73,11 +80,23 @@ function whyRefused({ circuit, retryInMs, workers, doesNotStart }: StageFacts): 
 function whyNotReady({ workers }: StageFacts, engine: EngineView): string {
   if (engine.state === 'startup') return 'starting: the engine loads';
   if (engine.state !== 'ready') return `the engine does not run${because(engine.error)}`;
-  const loading = workers.filter(({ state }) => state === 'startup').map(({ index }) => index);
-  if (loading.length === 1) return `starting: worker ${loading[0]} loads`;
-  if (loading.length > 1) return `starting: workers ${listed(loading)} load`;
+  const loading = workers.filter(({ state }) => state === 'startup');
+  const [first] = loading;
+  if (first && loading.length === 1) return `starting: worker ${first.index} loads${soFar(first)}`;
+  if (loading.length > 1) return `starting: workers ${listed(loading.map(({ index }) => index))} load`;
   const failed = workers.find(({ error }) => error !== null);
   return failed ? `does not start${because(failed.error)}` : 'no worker is ready';
+}
+
+function soFar({ starting }: Pick<WorkerStatus, 'starting'>): string {
+  if (!starting) return '';
+  const progress = starting.progress === null ? '' : `: ${starting.progress}`;
+  return starting.ms < 1000 ? progress : `${progress}, for ${duration(starting.ms)}`;
+}
+
+function alone({ workers }: StageFacts): string {
+  const overdue = overdueOf(workers);
+  return overdue === 0 ? '' : `, ${overdue} with a batch that no caller waits for any more`;
 }
 
 function busyWorkers({ ready, workers, concurrency }: StageFacts): string {

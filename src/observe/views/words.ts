@@ -1,5 +1,6 @@
 /** The state of a stage in a few words, the same on its badge, in the sidebar and in the documentation. Pure. */
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
+import { overdueOf } from './why.ts';
 
 /** Characters in a badge: about 280 px in the canvas's font. A stage that serves has at most 30 or so. */
 export const LONGEST_BADGE = 44;
@@ -13,6 +14,7 @@ const SHORTER: readonly (readonly [part: RegExp, instead: string])[] = [
   // The stage's own name before a place in its code: `scale: Predict:2: `.
   [/^[^:]*: (?=[^\s:]+:\d+: )/, ''],
   [/^Predict:(\d+): /, 'line $1: '],
+  [/^was not ready within \d+ ms \(startTimeoutMs\): (\S+ s so far).*/, 'startTimeoutMs, $1'],
   [/ \((?:from|allowed)[^()]*\)/g, ''],
   // The folders of an absolute path or a file's URL.
   [/(?:file:\/\/|(?<![\w.])[A-Za-z]:\\|(?<![\w.:/\\])\/)[^\s'"]*[/\\](?=[^\s'"/\\])/g, ''],
@@ -21,6 +23,9 @@ const SHORTER: readonly (readonly [part: RegExp, instead: string])[] = [
 
 /** `ready`: all workers serve. `partly`: some do. `startup`: none yet. `error`: none, because something is wrong. */
 export type StageHealth = 'ready' | 'partly' | 'startup' | 'error';
+
+/** A start is told its time after this long, in ms. */
+const LONG_START_MS = 5000;
 
 export interface StageWords {
   readonly health: StageHealth;
@@ -42,7 +47,7 @@ export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: num
   const { ready, workers, queue, circuit, successorError } = stage;
   if (refuses !== null) return { health: 'error', text: withCause('refuses all', refuses) };
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
-  const health = ready === workers.length ? 'ready' : 'partly';
+  const health = ready === workers.length && overdueOf(workers) === 0 ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
   if (successorError !== null) return { health, text: withCause('new code fails', successorError) };
   const rolledBack = stage.versions?.find(({ cause }) => cause === 'failures');
@@ -51,9 +56,21 @@ export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: num
   return { health, text: `${serving(stage, busy)}${waiting(queue)}${notPinned}${batches(stage)}` };
 }
 
-function serving({ ready, workers: { length: all }, concurrency }: Stage, busy: number): string {
+function serving({ ready, workers, concurrency }: Stage, busy: number): string {
+  const { length: all } = workers;
   if (ready < all) return `${ready} of ${all} ready`;
-  return busy > 0 ? `${busy} of ${all * concurrency} busy` : `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
+  if (busy === 0) return `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
+  const overdue = overdueOf(workers);
+  return `${busy} of ${all * concurrency} busy${overdue > 0 ? `, ${overdue} overdue` : ''}`;
+}
+
+function starting(workers: Stage['workers']): string {
+  const starts = workers.flatMap((worker) => worker.starting ?? []);
+  const longest = starts.toSorted((a, b) => b.ms - a.ms)[0];
+  if (!longest) return 'starting';
+  const far = longest.progress === null ? '' : `: ${longest.progress}`;
+  const time = longest.ms < LONG_START_MS ? '' : `, ${Math.round(longest.ms / 1000)} s so far`;
+  return `${headline(`starting${far}`, LONGEST_BADGE - time.length)}${time}`;
 }
 
 function batches({ batchWarning }: Stage): string {
@@ -70,7 +87,8 @@ export function waiting(count: number): string {
 function notServing({ workers, circuit, doesNotStart }: Stage, engine: Engine): StageWords {
   const failed = workers.find(({ error }) => error !== null);
   const cause = failed?.error ?? engine.error;
-  if (cause === null && circuit !== 'open' && engine.state !== 'error') return { health: 'startup', text: 'starting' };
+  if (cause === null && circuit !== 'open' && engine.state !== 'error')
+    return { health: 'startup', text: starting(workers) };
   if (!failed && engine.error !== null) return { health: 'error', text: withCause('no engine', engine.error) };
   if (doesNotStart) return { health: 'error', text: withCause('does not start', cause) };
   if (circuit !== 'closed') return { health: 'error', text: withCause('workers die', cause) };

@@ -38,6 +38,7 @@ export class ChildLife {
   #deadlineTimer: Timer | null = null;
   /** Reason of the first kill that gave one; becomes the cause of death. */
   #killReason: Error | null = null;
+  #signs = 0;
 
   constructor(child: Kept, events: ChildEvents, clock: Clock) {
     this.#child = child;
@@ -54,6 +55,11 @@ export class ChildLife {
     return this.#machine.state;
   }
 
+  /** See `Child`. */
+  get signs(): number {
+    return this.#signs;
+  }
+
   send(frame: Frame): void {
     if (this.#held) this.#held.push(frame);
     else this.#child.deliver(frame);
@@ -61,6 +67,7 @@ export class ChildLife {
 
   /** Takes a frame from the child: handles reports of its state here and passes all other frames on. */
   receive(frame: Frame): void {
+    this.#signs += 1;
     try {
       if (frame.type === 'report') this.#reported(frame.body);
       else this.#events.onFrame(frame, this.#child);
@@ -84,7 +91,11 @@ export class ChildLife {
       this.#complaints.push(line);
     });
     input.setEncoding('utf8');
-    input.on('data', (text: string) => lines.push(text));
+    input.on('data', (text: string) => {
+      // Bars of progress are redrawn without a new line.
+      this.#signs += 1;
+      lines.push(text);
+    });
     // The last message of stderr waits a moment longer, for the end that it may explain.
     input.on('end', () => lines.end());
     // The output of a thread is paused, because another reader had it before.

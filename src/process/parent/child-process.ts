@@ -77,6 +77,10 @@ export class ChildProcess implements Kept {
     return this.#channel;
   }
 
+  get signs(): number {
+    return this.#life.signs;
+  }
+
   send(frame: Frame): void {
     this.#life.send(frame);
   }

@@ -34,6 +34,8 @@ export interface Child {
   readonly isReachable: boolean;
   /** The bytes between parent and child; null for a thread, which shares memory. */
   readonly traffic: Traffic | null;
+  /** Grows with each frame and each piece of output that the child has sent. */
+  readonly signs: number;
   send(frame: Frame): void;
   /**
    * Asks the child to finish, and kills it at `deadline`. Kills a child that is not ready yet at once. A later call may
@@ -49,6 +51,7 @@ export class NeverStarted implements Child {
   readonly pid: null = null;
   readonly isReachable: boolean = false;
   readonly traffic: null = null;
+  readonly signs: number = 0;
   readonly #machine: StateMachine;
 
   constructor(reason: Error, events: ChildEvents) {

@@ -18,6 +18,7 @@ import { Backoff } from './backoff.ts';
 import { type Child, type ChildEvents, levelOfOutput, NeverStarted, type Traffic } from './child.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
+import { StartLimit } from './start-limit.ts';
 
 /** Phase in which a process ended: a failed start, a death in service, or a requested end. */
 export type LifePhase = 'starting' | 'serving' | 'closing';
@@ -27,8 +28,10 @@ export interface SupervisedProcess {
   launch(events: ChildEvents): Child;
   /** Returns the frame that each new process receives first. */
   bootFrame(): ControlFrame;
-  /** Most milliseconds from launch to `ready`; a process that takes longer is killed. 0 means no limit. */
+  /** Most milliseconds without a sign of life before `ready`, see start-limit.ts. 0 means no limit. */
   readonly startTimeoutMs: number;
+  /** Name of the setting with that limit. Default: users cannot set it. */
+  readonly startSetting?: string;
   /** Asks for a sign of life. A process with this method is killed if it gives none for long while it is ready. */
   ping?(): void;
   onReady(): void;
@@ -43,7 +46,7 @@ export interface SupervisedProcess {
 
 type SupervisorState =
   | { readonly tag: 'stopped' | 'stuck' }
-  | { readonly tag: 'running'; readonly child: Child; readonly startTimer: Timer | null; readySince: number | null }
+  | { readonly tag: 'running'; readonly child: Child; readySince: number | null }
   | { readonly tag: 'waiting'; readonly timer: Timer; readonly until: Deadline }
   | { readonly tag: 'closed'; readonly ended: Promise<void>; readonly child: Child | null };
 
@@ -53,6 +56,7 @@ export class Supervisor {
   readonly #backoff: Backoff = new Backoff();
   readonly #words: LineLimit;
   readonly #heartbeat: Heartbeat | null;
+  readonly #startLimit: StartLimit | null;
   #state: SupervisorState = { tag: 'stopped' };
   #starts = 0;
   #lastError: Error | null = null;
@@ -64,6 +68,9 @@ export class Supervisor {
     this.#process = process;
     this.#clock = clock;
     this.#words = new LineLimit((level, text) => process.onLog(level, text), clock);
+    const { startTimeoutMs, startSetting = '' } = process;
+    this.#startLimit =
+      startTimeoutMs > 0 ? new StartLimit(startTimeoutMs, startSetting, clock, () => process.onChange()) : null;
     this.#heartbeat = process.ping
       ? new Heartbeat(
           {
@@ -172,7 +179,7 @@ export class Supervisor {
     this.#heartbeat?.stop();
     const child = this.#child;
     if (this.#state.tag === 'waiting') this.#state.timer.cancel();
-    if (this.#state.tag === 'running') this.#state.startTimer?.cancel();
+    this.#startLimit?.end(false);
     const ended = child
       ? new Promise<void>((resolve) => {
           this.#childEnded = resolve;
@@ -189,7 +196,6 @@ export class Supervisor {
 
   #launch(): void {
     this.#starts += 1;
-    const { startTimeoutMs } = this.#process;
     const child = this.#made({
       onState: (_state, which) => this.#childChanged(which),
       onFrame: (frame, which) => {
@@ -197,13 +203,8 @@ export class Supervisor {
       },
       onOutput: (stream, text) => this.log(levelOfOutput(stream), text),
     });
-    const startTimer =
-      startTimeoutMs > 0
-        ? this.#clock.at(this.#clock.now() + startTimeoutMs, () =>
-            child.kill(new Error(`was not ready within ${startTimeoutMs} ms`)),
-          )
-        : null;
-    this.#state = { tag: 'running', child, startTimer, readySince: null };
+    this.#state = { tag: 'running', child, readySince: null };
+    this.#startLimit?.begin(child);
     child.send(this.#process.bootFrame());
     this.#process.onChange();
   }
@@ -233,7 +234,7 @@ export class Supervisor {
   }
 
   #becameReady(state: Extract<SupervisorState, { tag: 'running' }>): void {
-    state.startTimer?.cancel();
+    this.#startLimit?.end(true);
     state.readySince = this.#clock.now();
     this.#lastError = null;
     this.#process.onReady();
@@ -251,7 +252,7 @@ export class Supervisor {
       return;
     }
     if (this.#state.tag !== 'running') return;
-    this.#state.startTimer?.cancel();
+    this.#startLimit?.end(false);
     const { readySince } = this.#state;
     this.#lastError = asThrown(error);
     if (readySince === null && error instanceof LastingFailure) {

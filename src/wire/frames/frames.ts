@@ -69,7 +69,9 @@ export type ControlFrame =
   /** The worker's answer to `try`. The error is encoded as in `CheckedStage`. */
   | { readonly type: 'tried'; readonly body: { readonly example: number; readonly error: string | null } }
   /** A worker of several places begins a batch, or, if `batch` is null, an example. The code has not run yet. */
-  | { readonly type: 'began'; readonly body: { readonly batch: number | null } };
+  | { readonly type: 'began'; readonly body: { readonly batch: number | null } }
+  /** How far the start of a worker is, as its modelet says it. */
+  | { readonly type: 'progress'; readonly body: string };
 
 export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
@@ -117,6 +119,7 @@ export const FRAME_TYPES = [
   'openapi',
   'recall',
   'began',
+  'progress',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'submit',

@@ -24,16 +24,22 @@ class CallContext implements ModeletContext {
   readonly cpus: readonly number[] | null;
   readonly log: ModeletContext['log'];
   readonly metrics: ModeletContext['metrics'];
+  readonly progress: ModeletContext['progress'];
   readonly #ids: readonly RequestNumber[];
   readonly #open: Open;
   #controller: AbortController | null = null;
 
-  constructor({ stage, worker, cpus, log, metrics }: WorkerContext, ids: readonly RequestNumber[], open: Open) {
+  constructor(
+    { stage, worker, cpus, log, metrics, progress }: WorkerContext,
+    ids: readonly RequestNumber[],
+    open: Open,
+  ) {
     this.stage = stage;
     this.worker = worker;
     this.cpus = cpus;
     this.log = log;
     this.metrics = metrics;
+    this.progress = progress;
     this.#ids = ids;
     this.#open = open;
   }

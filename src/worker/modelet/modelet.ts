@@ -58,6 +58,11 @@ export interface ModeletContext {
   readonly log: Readonly<Record<'debug' | 'info' | 'warn' | 'error', (message: unknown) => void>>;
   readonly metrics: ModeletMetrics;
   /**
+   * Tells how far `setup` is: a text, or a number from 0 to 1. The stage shows it while it starts, and does not count the
+   * start as hung. No effect once the worker is ready.
+   */
+  readonly progress: (done: string | number) => void;
+  /**
    * Aborts when nobody waits for this call any more. Pass it to `fetch` and the like, so that they end. Never aborts in
    * the constructor, `setup` and `teardown`.
    */

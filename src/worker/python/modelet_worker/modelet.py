@@ -42,7 +42,8 @@ class Log:
 class Context(NamedTuple):
     """
     Tells a modelet where it runs: the stage's name, the worker's index, and the worker's cores, which are None if it is
-    not pinned. `metrics` makes metrics of the modelet's own.
+    not pinned. `metrics` makes metrics of the modelet's own. `progress(done)` tells how far `setup` is: a text, or a
+    number from 0 to 1.
     """
 
     stage: str
@@ -50,6 +51,7 @@ class Context(NamedTuple):
     cpus: Optional[List[int]]
     log: Log
     metrics: Metrics
+    progress: Callable[[Any], None]
 
 
 class LoadedModelet(NamedTuple):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
 USAGE_INTERVAL_S = 1.0
+LONGEST_PROGRESS = 200
 # Enough for the deepest values that the codec accepts.
 RECURSION_LIMIT = 5000
 
@@ -169,7 +170,7 @@ class Program:
 
     def _load(self, boot: Any) -> None:
         definition = boot["modelet"]
-        context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log), self._metrics)
+        context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log), self._metrics, self._progress)
         self.is_loading = True
         places = definition["concurrency"]
         batches = definition["predict"] == "batch"
@@ -203,6 +204,13 @@ class Program:
             print(message, file=sys.stderr)
             return
         self._channel.send("log", {"level": level, "message": message})
+
+    def _progress(self, done: Any) -> None:
+        if forks.is_child or self._modelet is not None:
+            return
+        is_share = isinstance(done, (int, float)) and not isinstance(done, bool)
+        text = f"{round(done * 100)} %" if is_share else str(done)
+        self._channel.send("progress", text[:LONGEST_PROGRESS])
 
     async def _serve(self, frame: Frame) -> None:
         if frame.type == "try":

@@ -1,61 +1,22 @@
 /** One worker, which its supervisor keeps running, and the batches that the worker has. */
-import { type InputCheck, inputCheck } from '../../config/payload-checks.ts';
-import type { Clock, Deadline, Timer } from '../../core/clock.ts';
-import { asModeletError, ModeletError } from '../../core/errors.ts';
-import type { LogLevel, ModeletDescription, Payload, RequestNumber, WorkerUsage } from '../../core/model.ts';
-import type { OwnValues } from '../../core/readings.ts';
-import { shortened } from '../../process/lines.ts';
-import type { Child, ChildEvents } from '../../process/parent/child.ts';
-import { asThrown } from '../../process/parent/start-failure.ts';
-import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
-import type { ProcessStateTag } from '../../process/process-state.ts';
-import { decodePayload } from '../../wire/codec/codec.ts';
-import { decodeModeletError } from '../../wire/codec/error-codec.ts';
-import type { LoadedReport, OwnChanges, UsageReport } from '../../wire/frames/bodies.ts';
-import type { ControlFrame, Frame, WireItem } from '../../wire/frames/frames.ts';
-import { type Batch, RunTimeout } from './pool.ts';
-
-/** The items and the example that a worker had when it died. */
-export interface Loss<T extends WireItem> {
-  /** Items because of which the worker was killed: their batches were over the run limit. */
-  readonly overrun: readonly T[];
-  /** Other items that the worker may have begun. */
-  readonly running: readonly T[];
-  /** Items of batches that waited in the worker behind other batches. */
-  readonly notStarted: readonly T[];
-  /** Whether the worker ran an example. */
-  readonly trying: boolean;
-  readonly error: Error;
-  readonly phase: LifePhase;
-}
+import { type InputCheck, inputCheck } from '../../../config/payload-checks.ts';
+import type { Deadline } from '../../../core/clock.ts';
+import { asModeletError, ModeletError } from '../../../core/errors.ts';
+import type { ModeletDescription, Payload, RequestNumber, StartStatus, WorkerUsage } from '../../../core/model.ts';
+import type { OwnValues } from '../../../core/readings.ts';
+import { shortened } from '../../../process/lines.ts';
+import { asThrown } from '../../../process/parent/start-failure.ts';
+import { type LifePhase, Supervisor } from '../../../process/parent/supervisor.ts';
+import type { ProcessStateTag } from '../../../process/process-state.ts';
+import { decodePayload } from '../../../wire/codec/codec.ts';
+import { decodeModeletError } from '../../../wire/codec/error-codec.ts';
+import type { LoadedReport, UsageReport } from '../../../wire/frames/bodies.ts';
+import type { Frame, WireItem } from '../../../wire/frames/frames.ts';
+import { type Batch, RunTimeout, type WorkerHost } from '../pool.ts';
+import { type Run, RunLimit } from './run-limit.ts';
 
 /** Time limit for the teardown of a worker that has no batch. */
 const TEARDOWN_MS = 5000;
-
-export interface WorkerHost<T extends WireItem> {
-  readonly clock: Clock;
-  readonly startTimeoutMs: number;
-  /** Number of batches that the worker runs at a time. */
-  readonly concurrency: number;
-  launch(events: ChildEvents): Child;
-  /** Returns the first frame for each new process. */
-  loadFrame(): ControlFrame;
-  /** Returns the longest allowed run of a batch; 0 means no limit. */
-  runTimeoutMs(): number;
-  onReady(): void;
-  /** See `PoolEvents`. */
-  onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
-  onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
-  /** Reports that the worker has finished an example, with its error or null. */
-  onTried(error: ModeletError | null): void;
-  onLost(loss: Loss<T>): void;
-  /** Reports that the worker has sent a new usage report. */
-  onUsage(): void;
-  /** See `PoolEvents`. */
-  onOwnMetrics(changes: OwnChanges): void;
-  onChange(): void;
-  onLog(level: LogLevel, message: string): void;
-}
 
 export class SupervisedWorker<T extends WireItem> {
   readonly #host: WorkerHost<T>;
@@ -65,33 +26,47 @@ export class SupervisedWorker<T extends WireItem> {
   /** Batches that the worker has not begun, in the order sent. */
   readonly #waiting: Batch<T>[] = [];
   /** The example that the worker has. */
-  #trying: { readonly example: number; hasBegun: boolean; startedAt: number } | null = null;
+  #trying: { readonly example: number; hasBegun: boolean; startedAt: number; readonly abandonedAt: Deadline } | null =
+    null;
   #loaded: LoadedReport | null = null;
   /** The check of inputs that the present process leaves to the engine; null if there is none. */
   #inputCheck: InputCheck | null = null;
   #startError: Error | null = null;
   #loadedAt = 0;
+  /** How far the present start is, as the modelet says it. */
+  #progress: string | null = null;
+  /** How long the last start took, in ms. */
+  #startMs = 0;
   #usage: WorkerUsage | null = null;
   #usageAtFirst: WorkerUsage | null = null;
   #gauges: OwnValues<number> = {};
   #batchesRun = 0;
-  /** Fires when the batch that had run longest when the timer was set has reached the run limit. */
-  #runTimer: Timer | null = null;
-  /** Batches that had begun by this time were over the run limit when it killed the worker last. */
-  #overSince = 0;
+  readonly #limit: RunLimit;
 
   constructor(host: WorkerHost<T>) {
     this.#host = host;
+    this.#limit = new RunLimit({
+      clock: host.clock,
+      runs: () => this.#runs,
+      runTimeoutMs: () => host.runTimeoutMs(),
+      abandonedMs: () => Math.max(host.abandonedMs, this.#startMs),
+      kill: (reason) => this.#supervisor.kill(reason),
+      onStuck: () => host.onStuck(),
+      onChange: () => host.onChange(),
+    });
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: host.startTimeoutMs,
+        startSetting: 'startTimeoutMs',
         launch: (events) => host.launch(events),
         bootFrame: () => {
           this.#loadedAt = host.clock.now();
+          this.#progress = null;
           return host.loadFrame();
         },
         onReady: () => {
           this.#startError = null;
+          this.#startMs = host.clock.now() - this.#loadedAt;
           host.onLog('info', `ready, pid ${this.pid}`);
           host.onReady();
         },
@@ -136,6 +111,12 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#supervisor.isStuck;
   }
 
+  /** The start that is under way; null if the process is ready, or none runs. */
+  get starting(): StartStatus | null {
+    if (this.processState !== 'startup' || this.pid === null) return null;
+    return { ms: Math.round(this.#host.clock.now() - this.#loadedAt), progress: this.#progress };
+  }
+
   /** The latest usage report of the process; null before the process is ready. */
   get usage(): WorkerUsage | null {
     return this.#usage;
@@ -176,6 +157,11 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#loaded?.description ?? null;
   }
 
+  /** Number of batches that the worker runs although no caller has waited for them for a while. */
+  get overdue(): number {
+    return this.#limit.overdue;
+  }
+
   /** Whether the worker has an example, which takes a place as a batch does. */
   get isTrying(): boolean {
     return this.#trying !== null;
@@ -207,31 +193,26 @@ export class SupervisedWorker<T extends WireItem> {
     if (this.#beginsByItself && this.#running.length === 0) this.#running.push(batch);
     else this.#waiting.push(batch);
     this.#supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
-    if (!this.#runTimer) this.limitRun();
+    this.#limit.begin();
   }
 
   /** Runs an example. The worker must be ready and have a place; the run limit of batches applies. */
   tryExample(example: number, deadline: Deadline): void {
-    this.#trying = { example, hasBegun: this.#beginsByItself, startedAt: this.#host.clock.now() };
+    const startedAt = this.#host.clock.now();
+    this.#trying = { example, hasBegun: this.#beginsByItself, startedAt, abandonedAt: deadline };
     this.#supervisor.send({ type: 'try', body: { example, deadline } });
-    if (!this.#runTimer) this.limitRun();
-  }
-
-  /** Sets the run timer for the batch or example that has run longest, by the current limit. */
-  limitRun(): void {
-    this.#runTimer?.cancel();
-    this.#runTimer = null;
-    const runTimeoutMs = this.#host.runTimeoutMs();
-    const longest = this.#longestRun;
-    if (longest === null || runTimeoutMs === 0) return;
-    // If this process was busy, the worker's answer may be unread; the event loop reads it before the immediate runs.
-    this.#runTimer = this.#host.clock.at(longest + runTimeoutMs, () => {
-      setImmediate(() => this.#endOverrun());
-    });
+    this.#limit.begin();
   }
 
   cancel(ids: readonly RequestNumber[]): void {
-    if (this.#batches.length > 0) this.#supervisor.send({ type: 'cancel', body: ids });
+    if (this.#batches.length === 0) return;
+    this.#supervisor.send({ type: 'cancel', body: ids });
+    this.#limit.cancelled(ids, this.#batches);
+  }
+
+  /** Applies the current run limit to the batches that run. */
+  limitRun(): void {
+    this.#limit.set();
   }
 
   /** Lets the worker finish its batches, and kills it at the deadline. Resolves when the worker has ended. */
@@ -249,6 +230,7 @@ export class SupervisedWorker<T extends WireItem> {
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
+    else if (frame.type === 'progress') this.#progressed(frame.body);
     else if (frame.type === 'began') this.#began(frame.body.batch);
     else if (frame.type === 'loaded') this.#wasLoaded(frame.body);
     else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
@@ -266,6 +248,11 @@ export class SupervisedWorker<T extends WireItem> {
         throw new Error(`the warm-up failed at example ${index}: ${(cause as Error).message}`, { cause });
       }
     }
+  }
+
+  #progressed(text: string): void {
+    this.#progress = text;
+    this.#host.onChange();
   }
 
   #used({ own, ...usage }: UsageReport): void {
@@ -311,7 +298,7 @@ export class SupervisedWorker<T extends WireItem> {
     begun.startedAt = this.#host.clock.now();
     if (batch) this.#running.push(batch);
     else if (this.#trying) this.#trying.hasBegun = true;
-    if (!this.#runTimer) this.limitRun();
+    this.#limit.begin();
   }
 
   #replied(number: number, replies: readonly WireItem[], runMs: number): void {
@@ -324,6 +311,7 @@ export class SupervisedWorker<T extends WireItem> {
     }
     this.#running.splice(this.#running.indexOf(batch), 1);
     this.#batchesRun += 1;
+    this.#limit.replied(this.#batches);
     const [following] = this.#waiting;
     if (following) following.startedAt = this.#host.clock.now();
     if (following && this.#beginsByItself) this.#running.push(...this.#waiting.splice(0, 1));
@@ -342,29 +330,15 @@ export class SupervisedWorker<T extends WireItem> {
   }
 
   /**
-   * The time at which the batch or example that has run longest began; null if the worker has none. If the worker has
-   * begun none, something else may keep it busy: then the batch that it was sent first counts.
+   * The batches and the example that keep the worker busy. If it has begun none, something else may keep it busy: then
+   * those that it was sent first count.
    */
-  get #longestRun(): number | null {
+  get #runs(): readonly Run[] {
     const example = this.#trying;
     const hasBegun = this.#running.length > 0 || example?.hasBegun === true;
-    const [first] = hasBegun ? this.#running : this.#waiting;
-    const counted = hasBegun && !example?.hasBegun ? [first] : [first, example];
-    const times = counted.flatMap((run) => (run ? [run.startedAt] : []));
-    return times.length > 0 ? Math.min(...times) : null;
-  }
-
-  /** Kills the worker if a batch is over the limit. If the timer's batch has ended, sets the timer for the next. */
-  #endOverrun(): void {
-    const longest = this.#longestRun;
-    const runTimeoutMs = this.#host.runTimeoutMs();
-    const overSince = this.#host.clock.now() - runTimeoutMs;
-    if (longest === null || runTimeoutMs === 0 || longest > overSince) {
-      this.limitRun();
-      return;
-    }
-    this.#overSince = overSince;
-    this.#supervisor.kill(new RunTimeout(runTimeoutMs));
+    const batches = hasBegun ? this.#running : this.#waiting.slice(0, 1);
+    const counted = example && (!hasBegun || example.hasBegun) ? [...batches, example] : batches;
+    return counted;
   }
 
   #lost(error: Error, phase: LifePhase): void {
@@ -377,16 +351,16 @@ export class SupervisedWorker<T extends WireItem> {
     this.#usageAtFirst = null;
     this.#gauges = {};
     this.#batchesRun = 0;
-    const overSince = error instanceof RunTimeout ? this.#overSince : Number.NEGATIVE_INFINITY;
+    const wasOver = (batch: Batch<T>): boolean => error instanceof RunTimeout && this.#limit.wasOver(batch);
     const [running, waiting] = [this.#running.splice(0), this.#waiting.splice(0)];
     const trying = this.isTrying;
     this.#trying = null;
     this.#loaded = null;
     this.#inputCheck = null;
-    this.limitRun();
+    this.#limit.ended();
     this.#host.onLost({
-      overrun: itemsOf(running.filter(({ startedAt }) => startedAt <= overSince)),
-      running: itemsOf(running.filter(({ startedAt }) => startedAt > overSince)),
+      overrun: itemsOf(running.filter(wasOver)),
+      running: itemsOf(running.filter((batch) => !wasOver(batch))),
       notStarted: itemsOf(waiting),
       trying,
       error,

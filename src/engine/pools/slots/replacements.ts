@@ -2,9 +2,9 @@
  * Replaces serving workers because of their age, their memory or a user's request. Replaces one at a time, so that a
  * stage never needs memory for twice its workers.
  */
-import type { StageDefinition } from '../../config/stage-definition.ts';
-import type { RestartCause } from '../../core/readings.ts';
-import type { WireItem } from '../../wire/frames/frames.ts';
+import type { StageDefinition } from '../../../config/stage-definition.ts';
+import type { RestartCause } from '../../../core/readings.ts';
+import type { WireItem } from '../../../wire/frames/frames.ts';
 import type { Slot } from './slot.ts';
 
 export type ReplacementCause = Extract<RestartCause, 'recycled' | 'asked'>;

@@ -3,14 +3,14 @@
  * warm before it takes over; the old worker finishes its batches and ends. stage-pools.ts says why a whole pool is
  * succeeded by rules of its own.
  */
-import type { Deadline } from '../../core/clock.ts';
-import type { ModeletError } from '../../core/errors.ts';
-import type { ModeletDescription, Payload, RequestNumber, WorkerUsage } from '../../core/model.ts';
-import type { OwnValues } from '../../core/readings.ts';
-import type { ProcessStateTag } from '../../process/process-state.ts';
-import type { WireItem } from '../../wire/frames/frames.ts';
-import type { Batch } from './pool.ts';
-import { type Loss, SupervisedWorker, type WorkerHost } from './supervised-worker.ts';
+import type { Deadline } from '../../../core/clock.ts';
+import type { ModeletError } from '../../../core/errors.ts';
+import type { ModeletDescription, Payload, RequestNumber, StartStatus, WorkerUsage } from '../../../core/model.ts';
+import type { OwnValues } from '../../../core/readings.ts';
+import type { ProcessStateTag } from '../../../process/process-state.ts';
+import type { WireItem } from '../../../wire/frames/frames.ts';
+import type { Batch, Loss, WorkerHost } from '../pool.ts';
+import { SupervisedWorker } from './supervised-worker.ts';
 
 /** A worker's role in its slot: it serves, it will replace the one that serves, or it has been replaced. */
 export type Role = 'present' | 'successor' | 'retired';
@@ -96,6 +96,16 @@ export class Slot<T extends WireItem> {
   /** The usage of the present worker when it became ready. */
   get usageAtFirst(): WorkerUsage | null {
     return this.#present.usageAtFirst;
+  }
+
+  /** The start of the present worker that is under way; null if there is none. */
+  get starting(): StartStatus | null {
+    return this.#present.starting;
+  }
+
+  /** Number of batches that the present worker runs although no caller has waited for them for a while. */
+  get overdue(): number {
+    return this.#present.overdue;
   }
 
   /** Gauges of the present worker's modelet. */
@@ -188,6 +198,9 @@ export class Slot<T extends WireItem> {
       onReady: () => {
         if (worker === this.#successor) this.#takeOver(worker);
         host.onReady();
+      },
+      onStuck: () => {
+        if (worker === this.#present) host.onStuck();
       },
       onUsage: () => {
         if (worker === this.#present) host.onUsage();
