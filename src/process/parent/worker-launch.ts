@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Pin } from '../../core/model.ts';
+import { usableThreads } from '../cpu-quota.ts';
 import { inheritedEnvironment } from '../node-options.ts';
 import { findPython } from '../python.ts';
 import type { Child, ChildEvents } from './child.ts';
@@ -24,14 +25,19 @@ export interface WorkerLaunch {
 }
 
 /** The variables of a worker: this process's own, those of its stage, and what follows from its pin. */
-export function workerEnvironment({ pin, env }: WorkerLaunch): NodeJS.ProcessEnv {
-  return { ...threadCounts(pin), ...inheritedEnvironment(), ...env };
+export function workerEnvironment({ pin, cpus, env }: WorkerLaunch): NodeJS.ProcessEnv {
+  return { ...threadCounts({ pin, cpus }), ...inheritedEnvironment(), ...env };
 }
 
-/** Limits the threads of numeric libraries to the pinned cores: by default they start one per core of the machine. */
-function threadCounts(cpus: Pin): Record<string, string> {
-  if (!cpus) return {};
-  const count = String(cpus.length);
+/**
+ * Limits the threads of numeric libraries to the pinned cores and to the quota of a container: by default they start one
+ * per core of the machine.
+ */
+function threadCounts({ pin, cpus }: Pick<WorkerLaunch, 'pin' | 'cpus'>): Record<string, string> {
+  const cores = pin?.length ?? cpus?.length;
+  const usable = usableThreads(cores);
+  if (!pin && (cores === undefined || usable >= cores)) return {};
+  const count = String(usable);
   return { OMP_NUM_THREADS: count, OPENBLAS_NUM_THREADS: count, MKL_NUM_THREADS: count };
 }
 

@@ -1,9 +1,9 @@
 /** Opens ONNX models with onnxruntime-node. This package does not include it: the user installs it. */
 import { createRequire } from 'node:module';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { OnnxOptions } from '../../core/model.ts';
+import { usableThreads } from '../../process/cpu-quota.ts';
 import { type Ports, portsOf, type SessionMetadata } from './ports.ts';
 import type { RunSession, SessionTensor } from './run-items.ts';
 
@@ -27,7 +27,7 @@ export interface OnnxSession {
 }
 
 export interface SessionOptions extends Pick<OnnxOptions, 'executionProviders'> {
-  /** Threads of one run; null: one per core. */
+  /** Threads of one run; null: one per core, as far as a quota allows. */
   readonly threads: number | null;
 }
 
@@ -40,7 +40,7 @@ export async function openSession(path: string, requireFrom: string, options: Se
   const session = await InferenceSession.create(path, {
     executionProviders: options.executionProviders,
     // Always set: by default the runtime would bind its threads to cores that this process may not use.
-    intraOpNumThreads: options.threads ?? availableParallelism(),
+    intraOpNumThreads: options.threads ?? usableThreads(),
     interOpNumThreads: 1,
     executionMode: 'sequential',
     // Only fatal messages: the runtime also throws its errors.

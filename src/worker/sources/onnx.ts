@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { systemClock } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { BatchWarning, StageSource } from '../../core/model.ts';
+import { usableThreads } from '../../process/cpu-quota.ts';
 import { type LoadedModelet, type LoadSource, NO_STATICS } from '../modelet/modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';
 import { describePort, hasRows, type Stacking } from '../onnx/ports.ts';
@@ -31,7 +32,7 @@ const open: LoadSource<OnnxSource> = async (source, definition, { cpus, log }) =
   const results: ResultOptions = { ...options, labels: readLabels(source) };
   const session = await openSession(path, definition.requireFrom, {
     executionProviders: options.executionProviders,
-    threads: options.threads ?? cpus?.length ?? (source.soleWorker ? null : 1),
+    threads: options.threads ?? (cpus ? usableThreads(cpus.length) : source.soleWorker ? null : 1),
   });
   const { ports } = session;
   const { stacking, warning } = await findStacking(ports, session.run, options.batch, options.examples, systemClock);
