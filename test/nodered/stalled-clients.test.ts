@@ -67,7 +67,8 @@ let red: NodeRedProcess;
 before(async () => {
   red = await NodeRedProcess.start([
     TAB,
-    runtime(),
+    // A busy machine needs more than the usual time limit for so many bytes.
+    runtime('runtime', { timeoutMs: '900000' }),
     node('in', 'http in', ['make'], { url: '/written', ...GET }),
     stage('make', ENDLESS, 'collect', { workers: '2' }),
     collector('collect', 'write', 'write', { results: 'parts' }),
