@@ -59,11 +59,12 @@ function attribute(value) {
   return [...value.map((one) => (isText ? bytes(9, one) : number(8, one))), number(20, isText ? 8 : 7)];
 }
 
-/** TensorProto: dims [1], data_type [2], name [8], raw_data [9] */
-function constant({ name, type = 'float32', dims, values }) {
+/** TensorProto: dims [1], data_type [2], name [8], raw_data [9], external_data [13], data_location [14] */
+function constant({ name, type = 'float32', dims, values, file }) {
   const [code, Elements] = TYPES[type];
-  const raw = Buffer.from(Elements.from(values).buffer);
-  return message(5, ...dims.map((dim) => number(1, dim)), number(2, code), bytes(8, name), bytes(9, raw));
+  const elsewhere = file && [message(13, bytes(1, 'location'), bytes(2, file)), number(14, 1)];
+  const data = elsewhere ?? [bytes(9, Buffer.from(Elements.from(values).buffer))];
+  return message(5, ...dims.map((dim) => number(1, dim)), number(2, code), bytes(8, name), ...data);
 }
 
 /**
@@ -92,7 +93,8 @@ function dimension(dim) {
  *   of their keys, a sequence of maps
  * @param {{operator: string, domain?: string, inputs: string[], output?: string, outputs?: string[],
  *   attributes?: Record<string, number | string | Float32Array | number[] | string[]>}[]} graph.nodes
- * @param {{name: string, type?: string, dims: number[], values: Iterable<number | bigint>}[]} [graph.constants]
+ * @param {{name: string, type?: string, dims: number[], values?: Iterable<number | bigint>, file?: string}[]}
+ *   [graph.constants] with `file`, their values are in that file beside the model
  * @param {number} [graph.operators] version of the operators
  * @returns {Buffer} the content of the file
  */

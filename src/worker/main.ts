@@ -8,7 +8,7 @@ runChild({
   onFrame: (frame, channel) => {
     program ??= new WorkerProgram(channel);
     const receiver = program;
-    receiver.receive(frame).catch((thrown: unknown) => endWithError(channel, thrown, receiver.isLoading));
+    receiver.receive(frame).catch((thrown: unknown) => endWithError(channel, thrown, receiver.failed(thrown)));
   },
   onExit: () => {},
 });

@@ -34,7 +34,7 @@ export async function runTask(message: ArrayBuffer | MessagePort): Promise<void>
       await program.receive(frame);
     }
   } catch (thrown) {
-    await endWithError(channel, thrown, program.isLoading);
+    await endWithError(channel, thrown, program.failed(thrown));
   }
 }
 

@@ -6,7 +6,8 @@ import type { LogLevel, WorkerUsage } from '../core/model.ts';
 import { UsageReporter } from '../observe/meters/usage.ts';
 import { type Reports, report } from '../process/child/entry.ts';
 import { shortened } from '../process/lines.ts';
-import type { WorkerBoot } from '../wire/frames/bodies.ts';
+import { TouchedFiles } from '../process/touched-files.ts';
+import type { StateReport, WorkerBoot } from '../wire/frames/bodies.ts';
 import { CancelledRequests } from '../wire/frames/cancelled-requests.ts';
 import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames/frames.ts';
 import { CallSignals, contextOfNoCall, type WorkerContext } from './batch/call-signals.ts';
@@ -43,7 +44,9 @@ export class WorkerProgram {
   readonly #channel: Reports;
   readonly #parts: PartsOut;
   readonly #metrics: OwnMetrics = new OwnMetrics(() => this.#serving?.usage.note());
+  readonly #touched: TouchedFiles = new TouchedFiles();
   #serving: Serving | null = null;
+  /** Whether the modelet's code is loading or failed to load. False once `setup` begins. */
   #isLoading = false;
 
   constructor(channel: Reports) {
@@ -51,9 +54,11 @@ export class WorkerProgram {
     this.#parts = new PartsOut((part) => channel.send({ type: 'parts', items: [part] }));
   }
 
-  /** Whether the modelet's code is loading or failed to load. False once `setup` begins. */
-  get isLoading(): boolean {
-    return this.#isLoading;
+  /** Returns what an error that ends the worker is reported with. */
+  failed(thrown: unknown): Pick<StateReport, 'loading' | 'files'> {
+    this.#touched.end();
+    this.#touched.missed(thrown);
+    return { loading: this.#isLoading, files: this.#touched.all };
   }
 
   /**
@@ -86,6 +91,7 @@ export class WorkerProgram {
     const workerContext = this.#contextOf(boot);
     const context = contextOfNoCall(workerContext);
     this.#isLoading = true;
+    this.#touched.begin();
     const modelet = await loadSource(boot.modelet, context);
     const { concurrency } = boot.modelet;
     const run: Serving['run'] = {
@@ -100,6 +106,7 @@ export class WorkerProgram {
     this.#isLoading = false;
     await modelet.setup();
     await this.#metrics.quietly(() => warmUp(modelet, boot.batchSize, run));
+    this.#touched.end();
     const usage = new UsageReporter(systemClock, (usage) => this.#report(usage));
     const places = new Places<BatchFrame | TryFrame>(concurrency, {
       announce: (frame) => this.#announce(frame),
@@ -113,7 +120,10 @@ export class WorkerProgram {
     const batching = boot.batchSize > 1 ? (modelet.batching ?? null) : null;
     if (batching) context.log.warn(batching.text);
     const description = describeModelet({ ...modelet, batching }, boot.modelet, context);
-    this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
+    this.#channel.send({
+      type: 'loaded',
+      body: { examples: modelet.examples.length, description, files: this.#touched.all },
+    });
     report(this.#channel, { state: 'ready' });
     usage.note();
   }

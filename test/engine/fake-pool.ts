@@ -17,6 +17,7 @@ import { hopsOf } from '../../src/engine/stage/hops.ts';
 import type { Item } from '../../src/engine/stage/item.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
+import type { TouchedFile } from '../../src/wire/frames/bodies.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import type { FakeClock } from '../fixtures/fake-clock.ts';
 
@@ -31,6 +32,7 @@ export class FakePool implements StagePool {
   health: PoolHealth = { tag: 'starting' };
   readonly circuit: CircuitStatus = { circuit: 'closed', retryAt: null };
   isStuck = false;
+  files: readonly TouchedFile[] = [];
   /** Calls of retry. */
   retries = 0;
   description: ModeletDescription | null = null;

@@ -1,6 +1,15 @@
 /** A watch notices the ways in which editors and tools save, on the disk of this machine. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -164,4 +173,19 @@ test('a closed watch reports nothing and leaves no timer', async (t) => {
   made.watch.close();
   assert.equal(made.clock.pending, 0);
   assert.equal(made.saves, 0);
+});
+
+test('a watch waits for the end of a large file, which may be written for long', async (t) => {
+  const made = await bed(t);
+  writeFileSync(made.path, Buffer.alloc(FILE_WATCH.mostHashed + 1));
+  await made.touched();
+  const end = made.clock.now() + longestMs;
+  while (made.clock.now() <= end) {
+    made.clock.advance(quietMs - 1);
+    const before = made.clock.nextAt;
+    appendFileSync(made.path, 'more');
+    await until('the watch waits for the file again', () => made.clock.nextAt > before);
+  }
+  assert.equal(made.saves, 0);
+  await made.noticed();
 });

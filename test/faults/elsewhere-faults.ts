@@ -195,7 +195,8 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   {
     name: 'the code of a stage cannot be loaded: a syntax error, a missing file, module, interpreter or model',
     requests: '`stage_unavailable`, "does not start: ...", at once',
-    recovery: 'when its file changes, at a deploy, or by *Restart workers*; the log has one message',
+    recovery:
+      'when its file, or one that it reads as it loads, changes or appears; at a deploy, or by *Restart workers*; the log has one message',
     suite: 'processes/startup',
     test: 'is reported in one message and not tried again, while a failing setup is',
   },

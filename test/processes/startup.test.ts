@@ -341,7 +341,10 @@ describe('a stage whose code cannot be loaded', () => {
         ['error'],
         `${name}: ${told.map(({ message }) => message).join('\n')}`,
       );
-      assert.match(told[0]?.message ?? '', /^does not start: .*; its workers start again when the code changes, /);
+      assert.match(
+        told[0]?.message ?? '',
+        /^does not start: .*; its workers start again when its code, or a file that it reads, changes$/,
+      );
       assert.match(told[0]?.message ?? '', cause);
     }
     writeFileSync(join(folder, 'open'), '');

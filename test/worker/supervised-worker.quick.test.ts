@@ -51,6 +51,7 @@ class Rig {
         this.stuck += 1;
       },
       onOwnMetrics: () => {},
+      onTouched: () => {},
       onReady: () => {},
       onPart: () => {},
       onReply: () => {},

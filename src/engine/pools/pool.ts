@@ -15,7 +15,7 @@ import type {
 import type { RestartCause } from '../../core/readings.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import type { LifePhase } from '../../process/parent/supervisor.ts';
-import type { OwnChanges } from '../../wire/frames/bodies.ts';
+import type { OwnChanges, TouchedFile } from '../../wire/frames/bodies.ts';
 import type { ControlFrame, WireItem } from '../../wire/frames/frames.ts';
 import type { Hop } from '../stage/item.ts';
 
@@ -75,6 +75,8 @@ export interface WorkerHost<T extends WireItem> {
   /** Reports that the worker will hardly end one of its batches. Callers wait for others, and no caller for this one. */
   onStuck(): void;
   onReady(): void;
+  /** See `LoadedReport`. */
+  onTouched(files: readonly TouchedFile[]): void;
   /** See `PoolEvents`. */
   onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
@@ -131,6 +133,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   readonly circuit: CircuitStatus;
   /** Whether a worker does not start and is not tried again until something changes. */
   readonly isStuck: boolean;
+  /** The files that the worker touched which was the last to load its modelet, or to fail at it. */
+  readonly files: readonly TouchedFile[];
   /** The modelet's description from the worker that became ready last; null before the first is ready. */
   readonly description: ModeletDescription | null;
   start(): void;

@@ -61,6 +61,8 @@ const CLOSED: CircuitStatus = { circuit: 'closed', retryAt: null };
 export class RemotePool implements StagePool {
   readonly pinWarnings: readonly string[] = [];
   readonly isStuck = false;
+  /** Hosts watch their files themselves. */
+  readonly files = [];
   readonly circuit: CircuitStatus = CLOSED;
   readonly #events: PoolEvents<Item>;
   readonly #clock: Clock;

@@ -60,7 +60,7 @@ export class StagePools {
   }
 
   start(): void {
-    this.#edits.follow(this.#definition, false);
+    this.#follow();
     this.present.start();
   }
 
@@ -93,7 +93,7 @@ export class StagePools {
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
     for (const pool of this.#all()) pool.redefine(definition);
-    this.#edits.follow(definition, this.#isStuck);
+    this.#follow();
     this.#renew();
     // The user may have fixed a cause that this process cannot see, such as a missing package.
     this.#retry();
@@ -110,7 +110,7 @@ export class StagePools {
   /** Puts a successor in place once it is ready. Call when a pool's health may have changed. */
   advance(): void {
     if (this.#isClosed) return;
-    this.#edits.follow(this.#definition, this.#isStuck);
+    this.#follow();
     const successor = this.#successor;
     // A present pool that has failed serves nothing, so any successor may replace it.
     if (!successor || (successor.pool.health.tag !== 'ready' && this.present.health.tag !== 'failed')) return;
@@ -140,6 +140,15 @@ export class StagePools {
 
   get #isStuck(): boolean {
     return !this.#isClosed && (this.present.isStuck || this.#successor?.pool.isStuck === true);
+  }
+
+  #follow(): void {
+    const pools = this.#successor ? [this.#successor.pool, this.present] : [this.present];
+    this.#edits.follow(
+      this.#definition,
+      this.#isStuck,
+      pools.flatMap(({ files }) => files),
+    );
   }
 
   /** Tries again to start the workers that are stuck. */

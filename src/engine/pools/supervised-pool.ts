@@ -24,7 +24,7 @@ import type { RestartCause } from '../../core/readings.ts';
 import { shortened } from '../../process/lines.ts';
 import { LastingFailure } from '../../process/parent/start-failure.ts';
 import type { LifePhase } from '../../process/parent/supervisor.ts';
-import type { EngineBoot } from '../../wire/frames/bodies.ts';
+import type { EngineBoot, TouchedFile } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
 import { ExampleCheck } from './example-check.ts';
@@ -60,6 +60,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #probe: Slot<T> | null = null;
   #probes = 0;
   #description: ModeletDescription | null = null;
+  #files: readonly TouchedFile[] = [];
   #restartedAt: number = Number.NEGATIVE_INFINITY;
   /** The last logged reason why workers are stuck; null after a worker became ready or a user asked for new ones. */
   #toldFailure: string | null = null;
@@ -100,6 +101,10 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   get isStuck(): boolean {
     return this.#slots.some((slot) => slot.isStuck);
+  }
+
+  get files(): readonly TouchedFile[] {
+    return this.#files;
   }
 
   get circuit(): CircuitStatus {
@@ -228,6 +233,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
         if (slot === this.#probe) this.#circuit.proved('ready');
         this.#check.advance();
       },
+      onTouched: (files) => {
+        this.#files = files;
+      },
       onPart: (item, part, taken) => this.#events.onPart(item, part, taken),
       onReply: (batch, replies, runMs) => {
         if (slot === this.#probe) this.#circuit.proved('answer');
@@ -265,7 +273,10 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (overrun.length > 0) this.#events.onLost(overrun, [], error, slot.index);
     this.#events.onLost(running, notStarted, error instanceof RunTimeout ? besides(error) : error, slot.index);
     if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
-    if (phase === 'starting' && error instanceof LastingFailure) this.#tellFailure(error);
+    if (phase === 'starting' && error instanceof LastingFailure) {
+      this.#files = error.files;
+      this.#tellFailure(error);
+    }
     if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting', trying);
     if (trying) this.#check.lost(error);
     else this.#check.advance();
@@ -291,7 +302,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (this.#toldFailure === message) return;
     this.#toldFailure = message;
     const text = shortened(
-      `does not start: ${message}; its workers start again when the code changes, at a deploy, or by its button`,
+      `does not start: ${message}; its workers start again when its code, or a file that it reads, changes`,
     );
     const fields = stack === undefined ? {} : { stack };
     this.#events.onLog({ level: 'error', message: text, stage: this.#stage.name, fields });

@@ -62,10 +62,14 @@ export function report(channel: Reports, state: StateReport): void {
 
 /**
  * Reports the error and exits; recovery is always a new child.
- * @param loading whether the error occurred while the code was loaded, before `setup`
+ * @param more whether a worker was loading its code, before `setup`, and the files that it had touched
  */
-export async function endWithError(channel: Reports, thrown: unknown, loading: boolean = false): Promise<never> {
-  report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64'), loading });
+export async function endWithError(
+  channel: Reports,
+  thrown: unknown,
+  more: Pick<StateReport, 'loading' | 'files'> = {},
+): Promise<never> {
+  report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64'), ...more });
   await channel.flushed();
   process.exit(1);
 }

@@ -13,7 +13,7 @@ import { Lines } from '../lines.ts';
 import { type ProcessState, StateMachine } from '../process-state.ts';
 import type { Child, ChildEvents } from './child.ts';
 import { LineGroups, StderrTail } from './output.ts';
-import { loadFailure } from './start-failure.ts';
+import { startFailure } from './start-failure.ts';
 
 /** A child as `ChildLife` sees it. */
 export interface Kept extends Child {
@@ -143,7 +143,7 @@ export class ChildLife {
       const error = report.error
         ? decodeError(Buffer.from(report.error, 'base64'))
         : new Error('failed without a cause');
-      this.#machine.enter({ tag: 'error', error: report.loading ? loadFailure(error) : error });
+      this.#machine.enter({ tag: 'error', error: startFailure(error, report.loading === true, report.files ?? []) });
     }
   }
 

@@ -8,6 +8,14 @@
  * death, a time-out, or a lack of memory.
  */
 
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { TouchedFile } from '../../wire/frames/bodies.ts';
+
+const LFS_START = 'version https://git-lfs.github.com/spec/';
+/** Pointers are shorter, by their specification. */
+const LONGEST_POINTER = 1024;
+
 /** Names of lasting errors in JavaScript and Python. */
 const NAMES: ReadonlySet<string> = new Set([
   'SyntaxError',
@@ -52,17 +60,49 @@ const CODES: ReadonlySet<unknown> = new Set([
 export class LastingFailure extends Error {
   /** The error as it was thrown. */
   readonly failure: Error;
+  /** The files that the child had touched. */
+  readonly files: readonly TouchedFile[];
 
-  constructor(failure: Error) {
+  constructor(failure: Error, files: readonly TouchedFile[] = []) {
     super(failure.message, { cause: failure });
     this.name = 'LastingFailure';
     this.failure = failure;
+    this.files = files;
   }
 }
 
 /** Wraps an error of loading in a `LastingFailure`, or returns it unchanged if a retry may succeed. */
-export function loadFailure(error: Error): Error {
-  return isLasting(error) ? new LastingFailure(error) : error;
+export function loadFailure(error: Error, files: readonly TouchedFile[] = []): Error {
+  return isLasting(error) ? new LastingFailure(error, files) : error;
+}
+
+/**
+ * Returns the failure of a start, whose message names a file of which only Git's pointer is there.
+ * @param loading as in `StateReport`
+ */
+export function startFailure(error: Error, loading: boolean, files: readonly TouchedFile[]): Error {
+  const [pointer] = pointersIn(files);
+  if (pointer === undefined) return loading ? loadFailure(error, files) : error;
+  error.message = `${pointer} (${error.message})`;
+  return new LastingFailure(error, files);
+}
+
+/** Says of each file that is a pointer of Git LFS, instead of the file itself, how to fetch it. */
+export function pointersIn(files: readonly TouchedFile[]): string[] {
+  return files.flatMap(([path, stamp]) => {
+    const size = Number.parseInt(stamp, 10);
+    return size >= LFS_START.length && size <= LONGEST_POINTER && isPointer(path)
+      ? [`${path} is a pointer of Git LFS, not the file itself: run "git lfs pull" in ${dirname(path)}`]
+      : [];
+  });
+}
+
+function isPointer(path: string): boolean {
+  try {
+    return readFileSync(path, 'latin1').startsWith(LFS_START);
+  } catch {
+    return false;
+  }
 }
 
 function isLasting(error: Error): boolean {

@@ -51,8 +51,12 @@ export interface WorkerBoot {
   readonly modelet: Omit<ModeletDefinition, 'workers'>;
 }
 
+/** A file that a worker has read, or looked for, to load its modelet: its stamp, see `stampOf`, is from before. */
+export type TouchedFile = readonly [path: string, stamp: string];
+
 /** Report of a worker about its modelet, sent before the worker is ready. */
 export interface LoadedReport {
+  readonly files: readonly TouchedFile[];
   /** Number of the modelet's examples. */
   readonly examples: number;
   readonly description: ModeletDescription;
@@ -92,6 +96,8 @@ export interface StateReport {
   readonly error?: string;
   /** With `error`: whether the error occurred while the worker loaded its code, before `setup`. */
   readonly loading?: boolean;
+  /** With `error`: the files that a worker had touched. */
+  readonly files?: readonly TouchedFile[];
 }
 
 /** Result of running the examples of one stage. */

@@ -1,6 +1,7 @@
 /** Opens ONNX models with onnxruntime-node. This package does not include it: the user installs it. */
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { OnnxOptions } from '../../core/model.ts';
 import { usableThreads } from '../../process/cpu-quota.ts';
@@ -8,6 +9,10 @@ import { type Ports, portsOf, type SessionMetadata } from './ports.ts';
 import type { RunSession, SessionTensor } from './run-items.ts';
 
 const PACKAGE = 'onnxruntime-node';
+/** A model whose values are in other files is smaller. */
+const MOST_SEARCHED = 1 << 26;
+/** Key of an entry with the name of such a file, and what comes before the length of the name. */
+const LOCATION = Buffer.from('\x0a\x08location\x12');
 
 /** The part of onnxruntime-node that this file uses. */
 interface OnnxRuntime {
@@ -37,7 +42,8 @@ export interface SessionOptions extends Pick<OnnxOptions, 'executionProviders'> 
  */
 export async function openSession(path: string, requireFrom: string, options: SessionOptions): Promise<OnnxSession> {
   const { InferenceSession, Tensor } = loadRuntime(requireFrom);
-  const session = await InferenceSession.create(path, {
+  const missing = dataFilesOf(path).filter((file) => !existsSync(file));
+  const opened = InferenceSession.create(path, {
     executionProviders: options.executionProviders,
     // Always set: by default the runtime would bind its threads to cores that this process may not use.
     intraOpNumThreads: options.threads ?? usableThreads(),
@@ -45,6 +51,9 @@ export async function openSession(path: string, requireFrom: string, options: Se
     executionMode: 'sequential',
     // Only fatal messages: the runtime also throws its errors.
     logSeverityLevel: 4,
+  });
+  const session = await opened.catch((cause: Error) => {
+    throw missing[0] ? new Error(`the file ${missing[0]} with values of the model is missing`, { cause }) : cause;
   });
   const ports = portsOf(session);
   const wanted = ports.outputs.map(({ name }) => name);
@@ -57,6 +66,27 @@ export async function openSession(path: string, requireFrom: string, options: Se
     },
     release: () => session.release(),
   };
+}
+
+/**
+ * Returns the files beside the model that have values of its constants (TensorProto.external_data), by the bytes of
+ * their entries. Looking for them also tells the engine to watch them.
+ */
+function dataFilesOf(path: string): string[] {
+  const bytes = Buffer.alloc(Math.min(statSync(path).size, MOST_SEARCHED));
+  const file = openSync(path, 'r');
+  try {
+    readSync(file, bytes);
+  } finally {
+    closeSync(file);
+  }
+  const found = new Set<string>();
+  for (let at = bytes.indexOf(LOCATION); at >= 0; at = bytes.indexOf(LOCATION, at + 1)) {
+    const start = at + LOCATION.length + 1;
+    const name = bytes.toString('utf8', start, start + (bytes[start - 1] ?? 0));
+    if (!name.includes('\0')) found.add(resolve(dirname(path), name));
+  }
+  return [...found];
 }
 
 /**

@@ -162,7 +162,6 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#limit.overdue;
   }
 
-  /** Whether the worker has an example, which takes a place as a batch does. */
   get isTrying(): boolean {
     return this.#trying !== null;
   }
@@ -239,6 +238,7 @@ export class SupervisedWorker<T extends WireItem> {
   /** @throws Error if the schema cannot be used or an example breaks it, which kills the process. */
   #wasLoaded(loaded: LoadedReport): void {
     this.#loaded = loaded;
+    this.#host.onTouched(loaded.files);
     const { inputSchema, description } = loaded;
     this.#inputCheck = inputSchema === undefined ? null : inputCheck(inputSchema);
     for (const [index, example] of description.examples.entries()) {
@@ -347,13 +347,10 @@ export class SupervisedWorker<T extends WireItem> {
     // The pool logs a cause that keeps all workers of a stage from starting, and only once.
     else if (!this.isStuck)
       this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
-    this.#usage = null;
-    this.#usageAtFirst = null;
-    this.#gauges = {};
+    [this.#usage, this.#usageAtFirst, this.#gauges] = [null, null, {}];
     this.#batchesRun = 0;
     const wasOver = (batch: Batch<T>): boolean => error instanceof RunTimeout && this.#limit.wasOver(batch);
-    const [running, waiting] = [this.#running.splice(0), this.#waiting.splice(0)];
-    const trying = this.isTrying;
+    const [running, waiting, trying] = [this.#running.splice(0), this.#waiting.splice(0), this.isTrying];
     this.#trying = null;
     this.#loaded = null;
     this.#inputCheck = null;

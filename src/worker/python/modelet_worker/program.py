@@ -24,6 +24,7 @@ from .metrics import Metrics
 from .modelet import Call, Context, LoadedModelet, Log, explained, is_lasting, load
 from .parts import PartsOut
 from .schemas import input_schema_of, output_check_of
+from .touched_files import TouchedFiles
 
 if TYPE_CHECKING:
     from .event_loop import EventLoop
@@ -49,11 +50,11 @@ def main() -> NoReturn:
         program.run()
     except BaseException as error:
         forks.leave(error)
-        _ended_by(error, channel, program.is_loading or is_lasting(error))
+        _ended_by(error, channel, program)
     _end(0)
 
 
-def _ended_by(error: BaseException, channel: Channel, lasts: bool) -> NoReturn:
+def _ended_by(error: BaseException, channel: Channel, program: "Program") -> NoReturn:
     if isinstance(error, (EOFError, BrokenPipeError, ConnectionResetError)):
         _end(0)  # The parent is gone.
     if isinstance(error, SystemExit):
@@ -61,11 +62,12 @@ def _ended_by(error: BaseException, channel: Channel, lasts: bool) -> NoReturn:
         if not isinstance(error.code, (int, type(None))):
             print(error.code, file=sys.stderr)
         _end(error.code if isinstance(error.code, int) else 0 if error.code is None else 1)
+    lasts = program.is_loading or is_lasting(error)
     # The parent reports what would come again, such as why the code does not load, once for all workers.
     if not lasts:
         print(stack_of(error), file=sys.stderr)
     if not isinstance(error, MalformedFrame):
-        _report_error(channel, error, lasts)
+        _report_error(channel, error, lasts, program.touched)
     _end(1)
 
 
@@ -77,9 +79,11 @@ def _build_id() -> str:
         return ""
 
 
-def _report_error(channel: Channel, error: BaseException, loading: bool) -> None:
+def _report_error(channel: Channel, error: BaseException, lasts: bool, touched: TouchedFiles) -> None:
+    touched.end(error)
+    more = {"loading": lasts, "files": touched.all()}
     try:
-        channel.send("report", {"state": "error", "error": _as_text(error), "loading": loading})
+        channel.send("report", {"state": "error", "error": _as_text(error), **more})
     except OSError:
         pass
 
@@ -110,6 +114,7 @@ class Program:
         self._loop: Optional["EventLoop"] = None
         # Whether the modelet's code is loading or failed to load. False once `setup` begins.
         self.is_loading = False
+        self.touched = TouchedFiles()
         self._run = Run("", 0, self._cancelled.__contains__)
         self._parts = PartsOut(channel.part, self._hear)
         self._metrics = Metrics()
@@ -172,6 +177,7 @@ class Program:
         definition = boot["modelet"]
         context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log), self._metrics, self._progress)
         self.is_loading = True
+        self.touched.begin()
         places = definition["concurrency"]
         batches = definition["predict"] == "batch"
         modelet = load(definition["source"]["path"], definition["init"], batches, places, context)
@@ -184,9 +190,10 @@ class Program:
         self._complete(_call(modelet.setup))
         with self._metrics.quietly():
             self._complete(warm_up(modelet, boot["batchSize"], self._run))
+        self.touched.end()
         self._modelet = modelet
         description = describe(modelet, definition, context.log)
-        loaded = {"examples": len(modelet.examples), "description": description}
+        loaded = {"examples": len(modelet.examples), "description": description, "files": self.touched.all()}
         self._channel.send("loaded", loaded if input_schema is None else {**loaded, "inputSchema": input_schema})
         self._channel.send("report", {"state": "ready"})
         self._usage.note()
