@@ -141,3 +141,35 @@ describe('arrays', () => {
     }
   });
 });
+
+describe('rows of a table', () => {
+  test('of a file become objects by the names of the first row, and a bad row alone fails', async () => {
+    const { out, failed, done } = await deploy('csv', '2');
+    await writeFile(
+      joinPath(red.userDir, 'table.csv'),
+      '\uFEFFid;"the; name";weight\r\n\r\n007;"Smith ""Jo""\r\nof Bern";71.5\r\ntoo;few\r\n008;;-64e0\r\n9007199254740993;"1";é',
+    );
+    red.send('feed', { filename: 'table.csv' });
+    await arrived(done, 1);
+    await whenIdle(red);
+    assert.deepEqual(payloads(out), [
+      { id: '007', 'the; name': 'Smith "Jo"\r\nof Bern', weight: 71.5 },
+      { id: '008', 'the; name': null, weight: -64 },
+      { id: '9007199254740993', 'the; name': '1', weight: 'é' },
+    ]);
+    assert.deepEqual(
+      failed.map((msg) => [msg['statusCode'], (msg['parts'] as { index: number }).index, msg.error?.message]),
+      [[400, 1, 'ModeletError: line 5: 2 values for 3 columns']],
+    );
+  });
+
+  test('whose quotes are not closed are one error of the input', async () => {
+    const { out, failed } = await deploy('csv', '2');
+    red.send('feed', { payload: 'a,b\n1,2\n3,"4\n5,6\n' });
+    assert.equal(
+      (await arrived(failed, 1))[0]?.error?.message,
+      'ModeletError: line 3: the quotes of a value are not closed',
+    );
+    assert.deepEqual(payloads(out), [{ a: 1, b: 2 }]);
+  });
+});

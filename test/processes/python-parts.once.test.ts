@@ -123,7 +123,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     raise: /^modelet_failed: KeyError: 'second'$/,
     exception: /^modelet_failed: yielded$/,
     function: /^modelet_failed: .*a value of type builtin_function_or_method/,
-    large: /^modelet_failed: payload is \d+ bytes; the limit is 1500000 bytes$/,
+    large: /^modelet_failed: the result is \d+ bytes; the limit is 1500000 bytes$/,
     refuse: /^invalid_input: no such part$/,
   };
   for (const [way, expected] of Object.entries(bad)) {

@@ -61,7 +61,7 @@ describe('a modelet in Python', { skip: WITHOUT_PYTHON }, () => {
 
   test('fails an item whose result is too large alone, and says how large it is', async () => {
     const [, second, third] = await outcomes(service, ['', { fault: 'big', bytes: 1_000_000 }, '']);
-    assert.match(second ?? '', /^modelet_failed: payload is 1000002 bytes; the limit is 1000000 bytes$/);
+    assert.match(second ?? '', /^modelet_failed: the result is 1000002 bytes; the limit is 1000000 bytes$/);
     assert.equal(third, 'ok');
   });
 

@@ -8,9 +8,9 @@ export const feed = {
     from: {
       type: 'string',
       default: 'array',
-      enum: ['array', 'lines', 'jsonl'],
+      enum: ['array', 'lines', 'jsonl', 'csv'],
       description:
-        'What to split: `array` is the array in `msg.payload`; `lines` is the text in `msg.payload` or the file `msg.filename`; `jsonl` is the same with JSON on each line',
+        'What to split: `array` is the array in `msg.payload`; `lines` is the text in `msg.payload` or the file `msg.filename`; `jsonl` is the same with JSON on each line; `csv` is the same with rows, of which the first names the columns',
     },
     window: {
       type: 'integer',

@@ -45,7 +45,8 @@ export const stage = {
       goesTo: 'engine',
       type: 'boolean',
       default: false,
-      description: '`true`: saving the file, or another one that it reads as it loads, starts new workers, which take over when they are ready',
+      description:
+        '`true`: saving the file, or another one that it reads as it loads, starts new workers, which take over when they are ready',
     },
     module: {
       type: 'string',

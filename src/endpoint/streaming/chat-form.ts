@@ -122,7 +122,7 @@ function wholeMessage(request: ChatRequest, maxBytes: number): StreamForm {
       if (isObject(usage)) end = { ...end, usage };
       content += textOf(choice?.delta?.content ?? null);
     } else content += textOf(value);
-    if (content.length > maxBytes) throw tooLarge({ blame: 'modelet_failed', maxBytes }, 'too large');
+    if (content.length > maxBytes) throw tooLarge({ blame: 'modelet_failed', maxBytes }, `${content.length} bytes`);
   };
   return {
     contentType: { text: JSON_UTF8, bytes: JSON_UTF8 },

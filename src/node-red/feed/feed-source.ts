@@ -6,6 +6,7 @@ import type { NodeAPI } from 'node-red';
 import type { FeedConfig } from '../../config/compile.ts';
 import { resolveModeletFile } from '../../config/folders.ts';
 import { ModeletError } from '../../core/errors.ts';
+import { csvRows } from './csv.ts';
 
 export interface FeedItem {
   /** The item, or the error if it cannot be read. */
@@ -15,7 +16,7 @@ export interface FeedItem {
 }
 
 /**
- * Yields the items of a message. Lines come from the file that `msg.filename` names, else from a text or Buffer in the
+ * Yields the items of a message. Lines and rows come from the file that `msg.filename` names, else from a text or Buffer in the
  * payload.
  * @throws ModeletError `invalid_input` if the payload cannot be split
  */
@@ -25,9 +26,15 @@ export async function* feedItems(
   from: FeedConfig['from'],
 ): AsyncGenerator<FeedItem> {
   let previous: { readonly value: unknown } | null = null;
-  for await (const value of from === 'array' ? elements(msg.payload) : records(RED, msg, from)) {
+  try {
+    for await (const value of from === 'array' ? elements(msg.payload) : records(RED, msg, from)) {
+      if (previous) yield { ...previous, last: false };
+      previous = { value };
+    }
+  } catch (thrown) {
+    // The item before the place that cannot be read is as good as those before it.
     if (previous) yield { ...previous, last: false };
-    previous = { value };
+    throw thrown;
   }
   if (previous) yield { ...previous, last: true };
 }
@@ -40,8 +47,12 @@ function elements(payload: unknown): readonly unknown[] {
 async function* records(
   RED: NodeAPI,
   msg: { readonly payload?: unknown; readonly filename?: unknown },
-  from: 'lines' | 'jsonl',
+  from: Exclude<FeedConfig['from'], 'array'>,
 ): AsyncGenerator<unknown> {
+  if (from === 'csv') {
+    yield* csvRows(text(RED, msg));
+    return;
+  }
   for await (const line of createInterface({ input: text(RED, msg), crlfDelay: Number.POSITIVE_INFINITY })) {
     if (from === 'lines') yield line;
     else if (line.trim() !== '') yield parse(line);
@@ -53,9 +64,12 @@ function text(
   { payload, filename }: { readonly payload?: unknown; readonly filename?: unknown },
 ): Readable {
   if (typeof filename === 'string' && filename !== '')
-    return createReadStream(resolveModeletFile(RED.settings, filename));
+    return createReadStream(resolveModeletFile(RED.settings, filename), 'utf8');
   if (typeof payload === 'string' || Buffer.isBuffer(payload)) return Readable.from([payload]);
-  throw new ModeletError('invalid_input', 'lines need text or a Buffer in msg.payload, or a file in msg.filename');
+  throw new ModeletError(
+    'invalid_input',
+    'lines and rows need text or a Buffer in msg.payload, or a file in msg.filename',
+  );
 }
 
 function parse(line: string): unknown {

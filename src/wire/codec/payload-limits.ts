@@ -11,12 +11,13 @@ export interface EncodeOptions {
 export const DEEPEST = 1000;
 
 /**
- * Makes the error for a payload that is too large.
+ * Makes the error for an input or a result that is too large.
  * @param found the size, in words
  */
 export function tooLarge({ blame, maxBytes }: EncodeOptions, found: string): ModeletError {
-  const code: ErrorCode = blame === 'invalid_input' ? 'payload_too_large' : 'modelet_failed';
-  return new ModeletError(code, `payload is ${found}; the limit is ${maxBytes} bytes`);
+  const [code, what]: [ErrorCode, string] =
+    blame === 'invalid_input' ? ['payload_too_large', 'payload'] : ['modelet_failed', 'the result'];
+  return new ModeletError(code, `${what} is ${found}; the limit is ${maxBytes} bytes`);
 }
 
 /**
@@ -35,7 +36,9 @@ export class ByteBudget {
   /** @throws ModeletError `payload_too_large`, or `modelet_failed` for a result. */
   spend(bytes: number): void {
     this.#left -= bytes;
-    if (this.#left < 0) throw tooLarge(this.#options, 'too large');
+    if (this.#left >= 0) return;
+    // The walk ends here: the whole may be far larger.
+    throw tooLarge(this.#options, `at least ${this.#options.maxBytes - this.#left} bytes`);
   }
 
   /** Counts a value in the replacer of JSON.stringify, the only place that sees the results of `toJSON`. */

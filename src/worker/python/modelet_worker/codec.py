@@ -99,8 +99,9 @@ def encode_payload(value: Any, max_bytes: int, blame: str = "modelet_failed") ->
     except RecursionError as reason:
         raise ModeletError(blame, f"the value is nested deeper than {DEEPEST} levels") from reason
     if payload.length > max_bytes:
-        code = "payload_too_large" if blame == "invalid_input" else blame
-        raise ModeletError(code, f"payload is {payload.length} bytes; the limit is {max_bytes} bytes")
+        is_input = blame == "invalid_input"
+        code, what = ("payload_too_large", "payload") if is_input else (blame, "the result")
+        raise ModeletError(code, f"{what} is {payload.length} bytes; the limit is {max_bytes} bytes")
     return payload
 
 
