@@ -52,7 +52,7 @@ const CASES: readonly Case[] = [
         inputs: [{ name: 'x', shape: ['n', 1] }],
         outputs: [{ name: 'y', shape: ['n', 1] }],
         nodes: [{ operator: 'Add', inputs: ['x', 'w'], output: 'y' }],
-        constants: [{ name: 'w', dims: [1], file: 'model.onnx.data' }],
+        constants: [{ name: 'w', dims: [1], values: [], file: 'model.onnx.data' }],
       }),
     }),
     input: [1],
