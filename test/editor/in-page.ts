@@ -76,6 +76,7 @@ export function unloadFlows(): boolean {
   const open = $('.red-ui-tray, .ui-dialog:visible, .red-ui-search:visible, .red-ui-type-search:visible').length;
   if (open > 0 || RED.editor.getEditStack().length > 0 || RED.view.state() !== RED.state.DEFAULT) return false;
   RED.actions.invoke('core:show-info-tab');
+  RED.actions.invoke('core:clear-debug-messages');
   RED.nodes?.clear();
   RED.history.clear();
   // An editor without a version does not ask its user about flows that somebody else deploys.
