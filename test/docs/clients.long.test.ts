@@ -51,7 +51,7 @@ test('the versions of the page are those that are installed', () => {
   const wanted = new Set(readFileSync(join(lists, 'requirements.txt'), 'utf8').split('\n'));
   for (const [library, version] of Object.entries(dependencies)) wanted.add(`${library}==${version}`);
   const rows = tableRows(readPage(PAGE), 'library | version');
-  assert.equal(rows.length, 5);
+  assert.equal(rows.length, 6);
   for (const [library, versions = ''] of rows) {
     for (const [version] of versions.matchAll(/[\d.]+/g)) assert.ok(wanted.has(`${library}==${version}`), library);
   }
@@ -83,6 +83,15 @@ const LATE = `
   return input;`;
 const EMBED = blocks.find(({ label }) => label === 'embeddings')?.text ?? '';
 const MATRIX = blocks.find(({ label }) => label === 'matrix')?.text ?? '';
+/** A model of Triton's examples: sums and differences, of texts too. */
+const SIMPLE = `const { INPUT0: a, INPUT1: b } = input;
+const isText = a.type === 'string';
+const of = (act) => {
+  const data = Array.from(a.data, (value, at) => act(Number(value), Number(b.data[at])));
+  return { ...a, data: isText ? data.map(String) : Int32Array.from(data) };
+};
+return { OUTPUT0: of((x, y) => x + y), OUTPUT1: of((x, y) => x - y) };`;
+const IMAGE = 'return { ...input, SIZE: input.INPUT0.data.map((element) => element.length) };';
 /** Words without end, and the log says when their client is gone. */
 const WORDS = `return (async function* () {
   let made = 0;
@@ -114,6 +123,15 @@ function ownFlow(): FlowNode[] {
     stage('echo', LATE, 'collector /echo', { ...keyed, isolation: 'thread' }),
     ...endpoint('/keyed', 'keyed same'),
     stage('keyed same', 'return input;', 'collector /keyed', keyed),
+    runtime('triton', { v2Path: '/examples' }),
+    ...[
+      ['simple', SIMPLE],
+      ['simple_string', SIMPLE],
+      ['image', IMAGE],
+    ].flatMap(([name = '', code = '']) => [
+      ...endpoint(`/${name}`, name),
+      stage(name, code, `collector /${name}`, { runtime: 'triton' }),
+    ]),
     runtime(),
     ...endpoint('/same', 'same'),
     stage('same', 'return input;', 'collector /same'),
@@ -188,6 +206,8 @@ if (process.env['TEST_FULL'] === '1') {
       ['openai of npm', 'openai-client.mjs'],
       ['openai of PyPI', 'test_openai.py'],
       ['tritonclient', 'test_triton.py'],
+      ["the example clients' calls of Triton", 'test_triton_examples.py'],
+      ["KServe's SDK", 'test_kserve.py'],
       ['requests and httpx', 'test_http.py'],
     ];
     for (const [library, file] of checked) {

@@ -2,10 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { ModeletDescription } from '../../src/core/model.ts';
 import { inferAnswer } from '../../src/endpoint/v2/infer-answer.ts';
 import { type InferRequest, readInferRequest } from '../../src/endpoint/v2/infer-request.ts';
-import { outputsOf as metadataOf, promisedOutputs } from '../../src/endpoint/v2/metadata.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 
 interface AnsweredOutput {
@@ -30,10 +28,8 @@ function read(request: object, bytes?: Buffer): InferRequest {
   return readInferRequest(Buffer.concat([json, bytes ?? Buffer.alloc(0)]), bytes ? json.length : null);
 }
 
-function outputsOf(result: unknown, request: InferRequest = ALL, schema?: object): AnsweredOutput[] {
-  const outputSchema = schema ? JSON.stringify(schema) : null;
-  const promised = promisedOutputs({ inputSchema: null, outputSchema, examples: [] });
-  const { body, jsonLength } = inferAnswer('m', request, result, promised);
+function outputsOf(result: unknown, request: InferRequest = ALL): AnsweredOutput[] {
+  const { body, jsonLength } = inferAnswer('m', request, result, []);
   return (JSON.parse(body.subarray(0, jsonLength ?? body.length).toString()) as { outputs: AnsweredOutput[] }).outputs;
 }
 
@@ -230,6 +226,17 @@ const RESULTS: readonly (readonly [name: string, result: unknown, outputs: reado
     ],
   ],
   [
+    'rows',
+    [
+      { label: 'a', scores: [1, 0] },
+      { scores: [0, 1], label: 'b' },
+    ],
+    [
+      { name: 'label', datatype: 'BYTES', shape: [2], data: ['a', 'b'] },
+      { name: 'scores', datatype: 'FP64', shape: [2, 2], data: [1, 0, 0, 1] },
+    ],
+  ],
+  [
     'small integers beside large ones',
     [[1, 2n ** 60n]],
     [{ name: 'output', datatype: 'INT64', shape: [1, 2], data: [1, 2 ** 60] }],
@@ -260,6 +267,7 @@ describe('v2: a result becomes outputs', () => {
     ['an integer of 65 bits', 2n ** 63n, /"output" has an integer of more than 64 bits/],
     ['null', null, /"output" has a null in it/],
     ['an object in an object', { a: { b: 1 } }, /"a" has an object in it/],
+    ['rows of different columns', [{ a: 1 }, { b: 1 }], /"output" has an object in it/],
     ['a fraction beside a large integer', { a: [0.5, 2n ** 60n] }, /"a" mixes a number with a bigint/],
     ['texts beside numbers', { a: [1, 'x'] }, /"a" mixes a number with a string/],
     ['null beside numbers', { a: [1, null] }, /"a" mixes a number with null/],
@@ -273,119 +281,4 @@ describe('v2: a result becomes outputs', () => {
       assert.throws(() => outputsOf(result), { code: 'modelet_failed', message });
     });
   }
-});
-
-describe('the outputs of a model', () => {
-  const promised = (type: string, shape: (number | string)[]): ModeletDescription => ({
-    ...{ inputSchema: null, outputSchema: null, examples: [] },
-    outputs: [{ name: 'scores', type, shape }],
-  });
-  const given = (result: unknown, description: ModeletDescription): unknown => {
-    const { body } = inferAnswer('m', ALL, result, promisedOutputs(description));
-    return (JSON.parse(body.toString()) as { outputs: [unknown] }).outputs[0];
-  };
-
-  test('keep their name and type, also as plain values', () => {
-    for (const [type, datatype, values, data] of [
-      ['float32', 'FP32', [[0.1, 2]], [Math.fround(0.1), 2]],
-      ['float16', 'FP16', [[0.5, 2]], [0.5, 2]],
-      ['int64', 'INT64', [[7, 2n ** 60n]], [7, 2 ** 60]],
-      ['uint64', 'UINT64', [[7, 2n ** 63n]], [7, 2 ** 63]],
-      ['uint8', 'UINT8', [[7, 255]], [7, 255]],
-      ['bool', 'BOOL', [[true, false]], [true, false]],
-      ['string', 'BYTES', [['a', 'b']], ['a', 'b']],
-    ] as const) {
-      assert.deepEqual(given(values, promised(type, ['', 2])), { name: 'scores', datatype, shape: [1, 2], data });
-    }
-    const numbers = given([[Number.NaN, 1]], promised('float32', ['', 2]));
-    assert.deepEqual(numbers, { name: 'scores', datatype: 'FP32', shape: [1, 2], data: [null, 1] });
-  });
-
-  test('keep their rank, with one row or none', () => {
-    const row = { name: 'scores', datatype: 'FP32', shape: [1, 2], data: [1, 2] };
-    assert.deepEqual(given([1, 2], promised('float32', ['n', 2])), row);
-    assert.deepEqual(given(Float32Array.of(1, 2), promised('float32', ['n', 2])), row);
-    const none = { name: 'scores', datatype: 'FP32', shape: [0, 2], data: [] };
-    assert.deepEqual(given([], promised('float32', ['n', 2])), none);
-  });
-});
-
-describe('the outputs that a schema promises', () => {
-  const box = { type: 'array', minItems: 4, maxItems: 4, items: { type: 'number' } };
-  const found = {
-    type: 'object',
-    properties: {
-      labels: { type: 'array', items: { type: 'string' } },
-      boxes: { type: 'array', items: box },
-      seen: { type: 'array', items: { type: 'boolean' } },
-      maps: { type: 'array', items: { type: 'array', items: { type: 'array', items: { type: 'integer' } } } },
-    },
-  };
-
-  test('keep type and rank when nothing is found', () => {
-    const nothing = { labels: [], boxes: [], seen: [], maps: [[], []] };
-    const shapes = outputsOf(nothing, ALL, found).map(({ name, datatype, shape }) => [name, datatype, shape]);
-    assert.deepEqual(shapes, [
-      ['labels', 'BYTES', [0]],
-      ['boxes', 'FP64', [0, 4]],
-      ['seen', 'BOOL', [0]],
-      ['maps', 'FP64', [2, 0, 0]],
-    ]);
-    const [lone] = outputsOf([], ALL, { type: 'array', items: box });
-    assert.deepEqual([lone?.name, lone?.datatype, lone?.shape], ['output', 'FP64', [0, 4]]);
-    const [typed] = outputsOf(
-      { ...nothing, boxes: new Float32Array(0) },
-      read({ inputs: [X], outputs: [{ name: 'boxes' }] }),
-      found,
-    );
-    assert.deepEqual([typed?.datatype, typed?.shape], ['FP32', [0, 4]], 'a typed array keeps its type');
-  });
-
-  test('must come, unless the schema leaves them out of its required ones', () => {
-    const message = /lacks outputs that the model promises: "labels", "boxes", "seen", "maps"$/;
-    assert.throws(() => outputsOf({}, ALL, found), { code: 'modelet_failed', message });
-    const asked = read({ inputs: [X], outputs: [{ name: 'boxes' }] });
-    assert.throws(() => outputsOf({ labels: [] }, asked, found), { code: 'modelet_failed', message: /: "boxes"$/ });
-    const some = { ...found, required: ['labels'] };
-    assert.deepEqual(
-      outputsOf({ labels: ['a'] }, ALL, some).map(({ name }) => name),
-      ['labels'],
-    );
-    assert.throws(() => outputsOf({}, ALL, some), { code: 'modelet_failed', message: /: "labels"$/ });
-  });
-
-  const item = { $defs: { Score: { type: 'number' }, Loop: { $ref: '#/$defs/Loop' } } };
-  const pairs = { type: 'array', minItems: 2, maxItems: 2, items: { type: 'boolean' } };
-  const rows: readonly (readonly [schema: unknown, result: unknown, shape: readonly number[][]])[] = [
-    [{ type: 'number' }, 1.5, [[1]]],
-    [{ enum: ['cat', 'dog'] }, 'dog', [[1]]],
-    [{ type: 'array', items: { type: 'integer' } }, [1, 2, 3], [[-1]]],
-    [{ type: 'array', items: pairs }, [[true, false]], [[-1, 2]]],
-    [
-      { type: 'object', properties: { label: { type: 'string' }, score: { $ref: '#/$defs/Score' } }, ...item },
-      { label: 'a', score: 0.5 },
-      [[1], [1]],
-    ],
-  ];
-  test('are those of the result', () => {
-    for (const [schema, result, shapes] of rows) {
-      const told = metadataOf({ inputSchema: null, outputSchema: JSON.stringify(schema), examples: [] });
-      const given = outputsOf(result);
-      const kinds = (tensors: readonly { name: string; datatype: string }[]): string[][] =>
-        tensors.map(({ name, datatype }) => [name, datatype]);
-      assert.deepEqual(kinds(told), kinds(given), JSON.stringify(schema));
-      assert.deepEqual(
-        told.map(({ shape }) => shape),
-        shapes,
-      );
-    }
-  });
-
-  test('are none if it does not say what they are', () => {
-    for (const schema of [true, {}, { type: 'object' }, { type: 'array' }, { $ref: '#/$defs/Loop', ...item }]) {
-      const text = JSON.stringify(schema);
-      assert.deepEqual(metadataOf({ inputSchema: null, outputSchema: text, examples: [] }), [], text);
-    }
-    assert.deepEqual(metadataOf(null), []);
-  });
 });

@@ -234,6 +234,27 @@ test('an ONNX stage tells its inputs and outputs, takes them by name, and gives 
   }
 });
 
+test('an ONNX stage with labels gives one for each row', async () => {
+  const path = '@modelet/node-red-pipeline/assets/models/digits.onnx';
+  const init = JSON.stringify({ labels: [...'0123456789'] });
+  await red.deployReady([
+    ...flows({ v2Path: '/' }),
+    ...endpoint('/labelled', 'labelled'),
+    stage('labelled', '', 'collector /labelled', { source: 'onnx', path, init }),
+  ]);
+  for (const [host, url] of await hosts()) {
+    for (const rows of [1, 3]) {
+      const image = { name: 'image', datatype: 'FP32', shape: [rows, 8, 8], data: Array(rows * 64).fill(0.5) };
+      const { json } = await ask(url, '/v2/models/labelled/infer', { inputs: [image] });
+      const { outputs } = json as { outputs: { name: string; datatype: string; shape: number[] }[] };
+      const shapes = outputs.map(({ name, datatype, shape }) => [name, datatype, shape]);
+      const scores = ['scores', 'FP64', rows === 1 ? [10] : [rows, 10]];
+      const expected = [['label', 'BYTES', [rows]], ['index', 'FP64', [rows]], ['score', 'FP64', [rows]], scores];
+      assert.deepEqual(shapes, expected, host);
+    }
+  }
+});
+
 test('a model whose workers cannot start is not ready', async () => {
   const broken = stage('broken', CODE, 'collector /broken', { setup: 'throw new Error("no");' });
   await red.deploy([...flows({ v2Path: '/' }), ...endpoint('/broken', 'broken'), broken]);

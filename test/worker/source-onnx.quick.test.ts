@@ -266,6 +266,13 @@ describe('results', () => {
     );
     const [read] = await run(await load(doubling(['batch', 'n']), { labels: ['a'] }), inputs([1, 2, 3]));
     assert.deepEqual(read, { code: 'modelet_failed', message: 'there are 1 labels for 3 scores' });
+    const rows = [
+      [1, 2, 3],
+      [9, 5, 4],
+    ];
+    const [labelled] = await run(await load(doubling(['batch', 3]), { labels: ['a', 'b', 'c'] }), inputs(rows));
+    const labels = (labelled as { value: { label: string }[] }).value.map(({ label }) => label);
+    assert.deepEqual(labels, ['c', 'a'], 'one for each row of an item');
   });
 
   test('may be tensors, which another model accepts unchanged', async () => {

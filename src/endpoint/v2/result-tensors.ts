@@ -5,14 +5,30 @@ import { asTensor, elementType, sizeOf, type Tensor } from '../../core/tensor.ts
 import { datatypeOf } from './datatypes.ts';
 import { ONLY_OUTPUT, type PromisedOutput } from './metadata.ts';
 
-/** Returns the outputs by name: the properties of an object, or the result itself. */
+/** Returns the outputs by name: the properties of an object, the columns of rows, or the result itself. */
 export function outputsOfResult(result: unknown, promised: readonly PromisedOutput[]): ReadonlyMap<string, unknown> {
   if (types.isMap(result)) return new Map([...result].map(([name, value]) => [String(name), value]));
   // A Date or a Set has no properties either, so it is one result: no tensor, and so an error.
   const isOne = !isPlain(result) || asTensor(result) !== null;
+  const columns = Array.isArray(result) ? columnsOf(result) : null;
+  if (columns) return columns;
   const [only] = promised;
   const name = only && promised.length === 1 ? only.name : ONLY_OUTPUT;
   return new Map(isOne ? [[name, result]] : Object.entries(result));
+}
+
+/** Returns the values of rows by name, if the rows are objects with the same properties; else null. */
+function columnsOf(rows: readonly unknown[]): ReadonlyMap<string, unknown> | null {
+  const [first] = rows;
+  if (!isRow(first)) return null;
+  const names = Object.keys(first);
+  const areRows = (all: readonly unknown[]): all is readonly Record<string, unknown>[] =>
+    all.every((row) => isRow(row) && names.length === Object.keys(row).length && names.every((name) => name in row));
+  return areRows(rows) ? new Map(names.map((name) => [name, rows.map((row) => row[name])])) : null;
+}
+
+function isRow(value: unknown): value is Record<string, unknown> {
+  return isPlain(value) && asTensor(value) === null;
 }
 
 function isPlain(value: unknown): value is object {

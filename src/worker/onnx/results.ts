@@ -64,11 +64,19 @@ function classify(tensor: SessionTensor, { softmax, labels }: ResultOptions): un
     for (let from = 0; from < scores.length; from += width) toProbabilities(scores, from, from + width);
   }
   if (!labels) return nested({ ...tensor, data: scores }, (score) => score);
-  if (labels.length !== scores.length) {
-    throw new Error(`there are ${labels.length} labels for ${scores.length} scores`);
+  const count = labels.length;
+  if (scores.length !== count && width !== count) {
+    throw new Error(`there are ${count} labels for ${scores.length} scores`);
   }
+  const rows = Array.from({ length: scores.length / count }, (_, row) =>
+    labelled(scores.slice(row * count, (row + 1) * count), labels),
+  );
+  return rows.length === 1 ? rows[0] : rows;
+}
+
+function labelled(scores: readonly number[], labels: readonly string[]): Labelled {
   const index = scores.reduce((best, score, at) => (score > (scores[best] as number) ? at : best), 0);
-  return { label: labels[index], index, score: scores[index], scores } as Labelled;
+  return { label: labels[index] as string, index, score: scores[index] as number, scores };
 }
 
 /** Applies softmax to a range of scores. Subtracting the largest score changes no quotient and keeps exp() finite. */

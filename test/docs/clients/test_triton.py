@@ -63,7 +63,7 @@ class Digits(unittest.TestCase):
         self.assertEqual((server["name"], server["extensions"]), ("modelet", ["binary_tensor_data"]))
         model = self.client.get_model_metadata(DIGITS)
         self.assertEqual((model["name"], model["versions"]), (DIGITS, ["1"]))
-        self.assertEqual(model["inputs"], [{"name": "image", "datatype": "FP32", "shape": [1, 8, 8]}])
+        self.assertEqual(model["inputs"], [{"name": "image", "datatype": "FP32", "shape": [-1, 8, 8]}])
 
     def test_infer(self):
         for sample in SAMPLES:
@@ -81,6 +81,12 @@ class Digits(unittest.TestCase):
                     self.assertEqual(result.as_numpy("score").dtype, np.float64)
                     self.assertGreater(result.as_numpy("score")[0], 0.5)
 
+    def test_several_rows(self):
+        images = np.array([sample["image"] for sample in SAMPLES], np.float32).reshape(-1, 8, 8)
+        result = self.client.infer(DIGITS, [tensor("image", "FP32", images)])
+        self.assertEqual(texts(result.as_numpy("label")), [str(sample["label"]) for sample in SAMPLES])
+        self.assertEqual(result.as_numpy("scores").shape, (len(SAMPLES), 10))
+
     def test_many_at_once(self):
         with http.InferenceServerClient(HOST, concurrency=8) as client:
             images = [np.array(sample["image"], np.float32).reshape(1, 8, 8) for sample in SAMPLES]
@@ -90,7 +96,7 @@ class Digits(unittest.TestCase):
 
     def test_errors(self):
         image = tensor("image", "FP32", np.zeros((1, 8, 8), np.float32))
-        wrong = tensor("image", "FP32", np.zeros((2, 8, 8), np.float32))
+        wrong = tensor("image", "FP32", np.zeros((1, 8, 7), np.float32))
         other = http.InferRequestedOutput("other")
         refused = [
             ("404", r'no model "nothing"', lambda: self.client.infer("nothing", [image])),
@@ -180,7 +186,7 @@ class WithAsyncio(unittest.IsolatedAsyncioTestCase):
         self.assertIs(await self.client.is_model_ready(DIGITS), True)
         self.assertIs(await self.client.is_model_ready("nothing"), False)
         model = await self.client.get_model_metadata(DIGITS)
-        self.assertEqual(model["inputs"], [{"name": "image", "datatype": "FP32", "shape": [1, 8, 8]}])
+        self.assertEqual(model["inputs"], [{"name": "image", "datatype": "FP32", "shape": [-1, 8, 8]}])
 
     async def test_many_at_once(self):
         for binary in (True, False):
@@ -216,7 +222,7 @@ class WithAsyncio(unittest.IsolatedAsyncioTestCase):
 
     async def test_errors(self):
         image = tensor("image", "FP32", np.zeros((1, 8, 8), np.float32))
-        wrong = tensor("image", "FP32", np.zeros((2, 8, 8), np.float32))
+        wrong = tensor("image", "FP32", np.zeros((1, 8, 7), np.float32))
         for status, name, asked in [("404", "nothing", image), ("422", DIGITS, wrong)]:
             with self.subTest(status=status), self.assertRaises(InferenceServerException) as caught:
                 await self.client.infer(name, [asked])
