@@ -18,8 +18,12 @@ import { invalid, type Raw, readProperty, validate } from './validate.ts';
 
 type RuntimeSettings = SettingsOf<typeof runtime>;
 
-export type RuntimeConfig = Omit<RuntimeSettings, 'maxPayloadMb' | 'engineCpus' | 'serverCpus' | 'listen'> & {
+export type RuntimeConfig = Omit<
+  RuntimeSettings,
+  'maxPayloadMb' | 'maxQueueMb' | 'engineCpus' | 'serverCpus' | 'listen'
+> & {
   readonly maxPayloadBytes: number;
+  readonly maxQueueBytes: number;
   /** Cores of the engine process; null: all cores. */
   readonly engineCpus: readonly number[] | null;
   /** Cores of the Node-RED process; null: the mask that it was started with. */
@@ -42,7 +46,10 @@ const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
-  const { maxPayloadMb, engineCpus, serverCpus, publicPath, v2Path, baseUrl, listen, ...rest } = validate(runtime, raw);
+  const { maxPayloadMb, maxQueueMb, engineCpus, serverCpus, publicPath, v2Path, baseUrl, listen, ...rest } = validate(
+    runtime,
+    raw,
+  );
   return Object.freeze({
     ...rest,
     publicPath: readProperty('publicPath', () => parsePublicPath(publicPath)),
@@ -51,6 +58,7 @@ export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
     listen: readProperty('listen', () => parseListen(listen)),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
+    maxQueueBytes: Math.round(maxQueueMb * BYTES_PER_MB),
     engineCpus: cpuSet('engineCpus', engineCpus),
     serverCpus: cpuSet('serverCpus', serverCpus),
   });

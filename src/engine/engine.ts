@@ -61,18 +61,23 @@ export class Engine {
   readonly #versions: VersionTable;
   readonly #router: Router;
 
-  /** @param maxPayloadBytes largest payload of a stage */
+  /**
+   * @param maxPayloadBytes largest payload of a stage
+   * @param maxQueueBytes most bytes of payloads
+   */
   constructor(
     createPool: StageHost['createPool'],
     output: EngineOutput,
     clock: Clock = systemClock,
     maxPayloadBytes: number = Number.POSITIVE_INFINITY,
+    maxQueueBytes: number = Number.POSITIVE_INFINITY,
   ) {
     this.#output = output;
     this.#clock = clock;
     this.#versions = new VersionTable({ onLog: output.onLog, onShares: output.onShares });
     this.#router = new Router({
-      ...{ clock, maxPayloadBytes, versions: this.#versions },
+      ...{ clock, maxPayloadBytes, maxQueueBytes, versions: this.#versions },
+      onRoom: () => this.#pumpAll(),
       onOutcome: (item) => output.onOutcome(item),
       onTap: (tap) => output.onTap(tap),
       onLeft: (route) => {
@@ -91,6 +96,9 @@ export class Engine {
         output.onPart(part);
       },
       mayLeave: (item) => this.#router.mayLeave(item),
+      hasMemory: (item) => this.#router.memory.takes(item),
+      onRun: (item) => this.#router.onRun(item),
+      onStopped: (item) => this.#router.memory.expect(item, 0),
       onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),
       onDescribed: (stage, description) => output.onDescribed({ stage, description }),
@@ -184,7 +192,12 @@ export class Engine {
       return { ...stage.status(), ...(versions ? { versions: versions.status() } : {}) };
     });
     const { gathering } = this.#router;
-    return { stages, ...(gathering.length > 0 ? { gathering } : {}), rssBytes: residentBytes() };
+    return {
+      stages,
+      ...(gathering.length > 0 ? { gathering } : {}),
+      rssBytes: residentBytes(),
+      heldBytes: this.#router.memory.bytes,
+    };
   }
 
   /**

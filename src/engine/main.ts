@@ -116,7 +116,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
     onLog,
   };
-  const engine = new Engine(createPool, output, systemClock, settings.maxPayloadBytes);
+  const engine = new Engine(createPool, output, systemClock, settings.maxPayloadBytes, settings.maxQueueBytes);
   const listener = new LazyListener(
     settings,
     {

@@ -102,7 +102,7 @@ export class Service {
     const { launcher } = machine;
     const boot = {
       runtime: this.name,
-      maxPayloadBytes: config.maxPayloadBytes,
+      ...{ maxPayloadBytes: config.maxPayloadBytes, maxQueueBytes: config.maxQueueBytes },
       allowedCpus: machine.allowedCpus,
       launcher,
       strictPins: config.strictPins,

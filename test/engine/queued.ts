@@ -17,6 +17,8 @@ export function queued(id: number, arrivedAt: number, overrides: Partial<WireIte
     gathered: null,
     hops: 0,
     ahead: null,
+    held: 0,
+    expected: 0,
     arrivedAt,
     state: MOVING,
     lookup: null,

@@ -64,23 +64,29 @@ export class Rig {
   readonly described: DescribedStage[] = [];
   /** All pools ever made, in order. */
   readonly pools: FakePool[] = [];
-  readonly engine: Engine = new Engine(
-    (definition, events) => {
-      const pool = new FakePool(definition, events, this.clock);
-      this.pools.push(pool);
-      return pool;
-    },
-    {
-      onOutcome: (outcome) => this.outcomes.push(outcome),
-      onPart: (part) => this.parts.push(part),
-      onTap: (tap) => this.taps.push(tap),
-      onChange: () => (this.changes += 1),
-      onShares: () => (this.changes += 1),
-      onDescribed: (stage) => this.described.push(stage),
-      onLog: (record) => this.logs.push(record),
-    },
-    this.clock,
-  );
+  readonly engine: Engine;
+
+  /** @param limits most bytes of one payload, and of all */
+  constructor(...limits: [] | [payload: number, all: number]) {
+    this.engine = new Engine(
+      (definition, events) => {
+        const pool = new FakePool(definition, events, this.clock);
+        this.pools.push(pool);
+        return pool;
+      },
+      {
+        onOutcome: (outcome) => this.outcomes.push(outcome),
+        onPart: (part) => this.parts.push(part),
+        onTap: (tap) => this.taps.push(tap),
+        onChange: () => (this.changes += 1),
+        onShares: () => (this.changes += 1),
+        onDescribed: (stage) => this.described.push(stage),
+        onLog: (record) => this.logs.push(record),
+      },
+      this.clock,
+      ...limits,
+    );
+  }
 
   /** Applies a plan; new stages get workers that are ready unless told otherwise. */
   async apply(plan: EnginePlan, ready = true): Promise<void> {

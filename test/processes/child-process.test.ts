@@ -18,6 +18,7 @@ const BOOT: ControlFrame = {
   type: 'boot',
   body: {
     runtime: 'runtime',
+    maxQueueBytes: 1 << 20,
     maxPayloadBytes: 1024,
     allowedCpus: [],
     launcher: { setpriv: false, taskset: false },

@@ -27,6 +27,14 @@ export const runtime = {
       description: 'Most open requests, over all stages. Further requests get `capacity_exceeded`',
     },
     maxPayloadMb: { type: 'number', default: 64, minimum: 0.001, maximum: 512, description: 'Largest payload, in MB' },
+    maxQueueMb: {
+      type: 'number',
+      default: 512,
+      minimum: 1,
+      maximum: 1_048_576,
+      description:
+        'Most memory of payloads in the engine, in MB: half for requests in front of first stages, half for results that go on to further stages. Beyond it, requests of HTTP clients get `capacity_exceeded`, and stages wait for those behind them',
+    },
     engineCpus: { type: 'string', default: '', description: 'Cores for the engine process, such as `0,1`. Blank: all' },
     serverCpus: {
       type: 'string',

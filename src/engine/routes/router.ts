@@ -30,12 +30,17 @@ import type { VersionTable } from '../versions/version-table.ts';
 import { choose } from './choices.ts';
 import { type ForksHost, failedBefore, fork } from './forks.ts';
 import { HoldBack } from './hold-back.ts';
+import { Memory } from './memory.ts';
 
 export interface RouterHost {
   readonly clock: Clock;
   /** Largest payload of a stage, in bytes. */
   readonly maxPayloadBytes: number;
+  /** Most bytes of payloads. */
+  readonly maxQueueBytes: number;
   readonly versions: VersionTable;
+  /** What was held back may have room. */
+  onRoom(): void;
   onOutcome(item: WireItem): void;
   /** Sends a copy of a value that passes from one stage to the next. */
   onTap(item: WireItem): void;
@@ -46,6 +51,7 @@ export interface RouterHost {
 export class Router {
   readonly #host: RouterHost;
   readonly #items: Table<Item> = new Table();
+  readonly memory: Memory;
   readonly #versions: VersionTable;
   readonly #shadows: Shadows;
   readonly #admission: VersionAdmission = new VersionAdmission((item) => this.#admit(item));
@@ -59,6 +65,7 @@ export class Router {
   constructor(host: RouterHost) {
     this.#host = host;
     this.#versions = host.versions;
+    this.memory = new Memory(host.maxQueueBytes, () => host.onRoom());
     const nextNumber = (): RequestNumber => {
       this.#lastOwn += 1;
       return this.#lastOwn;
@@ -74,8 +81,7 @@ export class Router {
       },
       drop: (branch) => this.#drop(branch),
       gathered: (item, { gather, tapped, after }, value) => {
-        item.payload = value;
-        item.passed = true;
+        this.#made(item, value);
         if (tapped) this.#tap(item, gather);
         this.#enter(item, after);
       },
@@ -131,6 +137,14 @@ export class Router {
   #open(item: Item): void {
     this.#items.set(item.id, item);
     item.leg.route.open += 1;
+    this.memory.hold(item);
+  }
+
+  #made(item: Item, payload: Payload): void {
+    this.memory.release(item);
+    item.payload = payload;
+    item.passed = true;
+    this.memory.hold(item);
   }
 
   /** Lets an item go on with a leg: to its first stage, or to what follows if it has none. */
@@ -228,8 +242,7 @@ export class Router {
       this.#failedAt(item, error, isWhole ? payload : encodeFailure(payload.bytes, inputOf(item)));
       return;
     }
-    item.payload = payload;
-    item.passed = true;
+    this.#made(item, payload);
     const last = item.position + item.hops;
     const next = nextStage(item);
     if (item.leg.tapped[last] && (next || item.leg.next || item.parent)) {
@@ -314,6 +327,7 @@ export class Router {
   #forget(item: Item): void {
     const { route } = item.leg;
     this.#items.delete(item.id);
+    this.memory.release(item);
     route.open -= 1;
     if (route.open === 0) this.#host.onLeft(route);
   }
@@ -326,13 +340,30 @@ export class Router {
     // Chosen now and not when the item arrives, because each version has a queue of its own.
     if (versions && !(item.ahead && versions.mayGet(item.ahead))) item.ahead = versions.choose(item.sticky);
     const target = item.ahead ?? next;
-    return this.#takes(target, item);
+    return this.#takes(target, item) && this.#hasMemory(item, [target]);
+  }
+
+  /** Keeps memory for the result of an item. What leaves its route with it is not kept. */
+  onRun(item: Item): void {
+    if (nextStage(item) || item.leg.following.length > 0) this.memory.expect(item, this.#resultBytes(item));
+  }
+
+  #resultBytes(item: Item): number {
+    return lastStage(item).resultBytes(item, this.#host.maxPayloadBytes);
+  }
+
+  /** Whether the result of an item has room. If the stages behind are empty, it has: nothing else would make room. */
+  #hasMemory(item: Item, targets: readonly RouteStage[]): boolean {
+    const way = (item.timings.length + 1) / Math.max(1, item.leg.route.stages.length - 1);
+    if (this.memory.fits(item, this.#resultBytes(item), way)) return true;
+    return this.memory.expectsNothing && targets.every(({ open }) => open === 0);
   }
 
   /** Behind a choice, the item may get to any of the stages: a full one holds nothing back while others take items. */
   #mayLeaveLeg(item: Item): boolean {
     const { next, following } = item.leg;
     if (following.length === 0) return true;
+    if (!this.#hasMemory(item, following)) return false;
     if (next?.kind === 'choice') return following.some((stage) => this.#takes(stage, item));
     return following.every((stage) => this.#takes(stage, item));
   }

@@ -36,6 +36,8 @@ export interface RouteStage {
   readonly patientRoom: number;
   /** Whether a worker serves. */
   readonly isAvailable: boolean;
+  /** Returns the expected bytes of an item's result. @param most the largest allowed */
+  resultBytes(item: Item, most: number): number;
   /** Number of requests that it has. Written by the engine. */
   open: number;
   /** `entry`: the route begins here, and a full queue may refuse the request. */
@@ -117,6 +119,9 @@ export interface Item extends WireItem {
   hops: number;
   /** The version of the next stage that will get the item; null if it is not chosen yet. Written by the engine. */
   ahead: RouteStage | null;
+  /** Bytes of its payload that the engine counts, and of the result that it expects. Written by memory.ts. */
+  held: number;
+  expected: number;
   /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
@@ -167,6 +172,8 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
     passed: parent?.passed ?? false,
     parent,
     gathered: null,
+    held: 0,
+    expected: 0,
     arrivedAt: 0,
     state: MOVING,
     lookup: null,

@@ -1,5 +1,7 @@
 /** A stage's last batches: run times for planning, sizes for display, and an input to test the stage with. */
+
 import type { Payload } from '../../core/model.ts';
+import { Growth } from '../routes/memory.ts';
 
 const SMOOTHING = 0.2;
 /** A busy worker gets a second batch only if runs are shorter than this: no other worker can take that batch over. */
@@ -12,6 +14,8 @@ const USUAL_MEANS = 2;
 const INPUT = { pauseMs: 100, mostBytes: 65_536 } as const;
 
 export class RecentBatches {
+  /** How much larger its results are than their inputs. */
+  readonly growth: Growth = new Growth();
   #meanRunMs: number | null = null;
   #turnaround = { mean: 0, deviation: 0 };
   #shown = { batches: 0, items: 0, mean: 0 };

@@ -13,11 +13,16 @@ export function unavailable(stage: string, { error: cause, doesNotStart }: Faile
   return error;
 }
 
-/** @param meanRunMs mean run time of a batch; gives the time that the queue will take, and so when to try again */
-export function queueFull(definition: StageDefinition, meanRunMs: number): ModeletError {
+/**
+ * @param meanRunMs mean run time of a batch; gives the time that the queue will take, and so when to try again
+ * @param hasMemory whether only items are too many, not bytes
+ */
+export function queueFull(definition: StageDefinition, meanRunMs: number, hasMemory: boolean): ModeletError {
   const { name: stage, capacity, batching, modelet } = definition;
   const batchesAhead = capacity / batching.maxBatchSize / modelet.workers.length / modelet.concurrency;
-  return new ModeletError('capacity_exceeded', `queue of stage ${stage} is full (${capacity} waiting)`, {
+  const full = `queue of stage ${stage} is full (${capacity} waiting)`;
+  const noMemory = `the payloads that wait in front of stage ${stage} and elsewhere fill the memory of the queues (maxQueueMb)`;
+  return new ModeletError('capacity_exceeded', hasMemory ? full : noMemory, {
     stage,
     retryAfterSeconds: Math.max(1, Math.ceil((batchesAhead * meanRunMs) / 1000)),
   });

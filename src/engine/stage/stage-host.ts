@@ -19,6 +19,12 @@ export interface StageHost {
   onPart(item: Item, part: WireItem): void;
   /** Whether the item may go on: the next stage has room, or its full queue does not hold this stage's items back. */
   mayLeave(item: Item): boolean;
+  /** Whether the engine has memory for a request that has just come. */
+  hasMemory(item: Item): boolean;
+  /** Keeps memory for the result of an item that runs now. */
+  onRun(item: Item): void;
+  /** Forgets the result of an item that no worker runs any more. */
+  onStopped(item: Item): void;
   /** Announces that a full queue has room again. */
   onRoom(): void;
   onChange(): void;

@@ -62,10 +62,10 @@ export class StageQueue implements Iterable<Item> {
     this.#bounds.note(item);
   }
 
-  /** Puts an item into a full queue in place of another, or refuses it. `meanRunMs`: see `queueFull`. */
-  pushFull(item: Item, definition: StageDefinition, meanRunMs: number): SentAway {
+  /** Puts an item into a full queue in place of another, or refuses it. For the other parameters see `queueFull`. */
+  pushFull(item: Item, definition: StageDefinition, meanRunMs: number, hasMemory: boolean): SentAway {
     const { name, overflow } = definition;
-    if (overflow !== 'drop-oldest') return { item, error: queueFull(definition, meanRunMs) };
+    if (overflow !== 'drop-oldest') return { item, error: queueFull(definition, meanRunMs, hasMemory) };
     const victim = this.victim(item.group);
     if (!victim || victim.priority > item.priority) {
       return { item, error: dropped(name, 'the queue is full of more important ones') };

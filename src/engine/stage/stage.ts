@@ -80,6 +80,10 @@ export class Stage implements RouteStage {
     return roomOf(this.#definition);
   }
 
+  resultBytes({ payload }: Item, most: number): number {
+    return this.#recent.growth.of(payload.bytes.byteLength, most);
+  }
+
   get lastInput(): Payload | null {
     return this.#recent.lastInput;
   }
@@ -197,7 +201,9 @@ export class Stage implements RouteStage {
     const current = this.#pools.isCurrent(worker);
     const mayRun = (item: Item): boolean => {
       item.hops = this.#pools.present.hopsOf?.(item) ?? 0;
-      return this.#singleFlight.mayRun(item, current);
+      if (!this.#singleFlight.mayRun(item, current)) return false;
+      this.#host.onRun(item);
+      return true;
     };
     const alone = this.#queue.takeAlone(mayRun);
     const { items, reason }: TakenItems = alone
@@ -282,6 +288,7 @@ export class Stage implements RouteStage {
         again.push(item);
         return;
       }
+      if (reply.ok) this.#recent.growth.note(item.payload.bytes.byteLength, reply.payload.bytes.byteLength);
       const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
@@ -314,7 +321,10 @@ export class Stage implements RouteStage {
 
   /** Takes items from a worker. Returns the requests that still wait for them. */
   #end(items: readonly Item[]): Item[] {
-    return items.flatMap((item) => this.#singleFlight.end(item));
+    return items.flatMap((item) => {
+      this.#host.onStopped(item);
+      return this.#singleFlight.end(item);
+    });
   }
 
   #createPool(definition: StageDefinition): StagePool {
@@ -370,9 +380,10 @@ export class Stage implements RouteStage {
       return;
     }
     const drops = this.#definition.overflow === 'drop-oldest';
-    if (this.hasRoom || (entry ? item.patient : !drops)) this.#queue.push(item);
+    const hasMemory = !entry || item.patient || (drops && this.#queue.length === 0) || this.#host.hasMemory(item);
+    if ((this.hasRoom || (entry ? item.patient : !drops)) && hasMemory) this.#queue.push(item);
     else {
-      const refused = this.#queue.pushFull(item, this.#definition, this.#recent.meanRunMs ?? 0);
+      const refused = this.#queue.pushFull(item, this.#definition, this.#recent.meanRunMs ?? 0, hasMemory);
       this.#host.onFailed(refused.item, refused.error);
     }
     this.pumpSoon();

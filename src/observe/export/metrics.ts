@@ -201,6 +201,12 @@ const WORKERS: readonly Metric[] = [
 ];
 
 const ENGINE: readonly Metric[] = [
+  ofRuntime(
+    'gauge',
+    'modelet_engine_held_bytes',
+    'Payloads in the engine, see maxQueueMb',
+    ({ snapshot }) => snapshot.engine.heldBytes,
+  ),
   ofRuntime('gauge', 'modelet_engine_rss_bytes', 'Memory of the engine', ({ snapshot }) => snapshot.engine.rssBytes),
 ];
 

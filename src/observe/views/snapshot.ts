@@ -84,6 +84,8 @@ export interface RuntimeSnapshot {
     readonly restarts: number;
     readonly error: string | null;
     readonly rssBytes: number;
+    /** Bytes of payloads in the engine, see `maxQueueMb`. */
+    readonly heldBytes: number;
     /** Number of engines that died: in service, and before they were ready. */
     readonly deaths: EngineDeaths;
   };
@@ -177,6 +179,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       restarts: engine.restarts,
       error: engine.lastError?.message ?? null,
       rssBytes: parts.status.rssBytes,
+      heldBytes: parts.status.heldBytes ?? 0,
       deaths: engine.deaths,
     },
     listener: parts.listener,

@@ -6,6 +6,8 @@ import type { OwnValues } from '../../core/readings.ts';
 export interface EngineBoot {
   readonly runtime: string;
   readonly maxPayloadBytes: number;
+  /** Most bytes of payloads in the engine. */
+  readonly maxQueueBytes: number;
   /** Cores that this process tree may use, read before Node-RED pinned itself. */
   readonly allowedCpus: readonly number[];
   readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };

@@ -1,0 +1,81 @@
+/** The bytes of payloads in the engine have a limit: stages wait, and entries refuse. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { Rig, route, stage, upTo } from './rig.ts';
+
+const KB = 1024;
+const LARGE = 100 * KB;
+const batching = { policy: 'greedy', maxBatchSize: 8, maxWaitMs: 0 } as const;
+const payload = (bytes: number) => ({ codec: CODEC.bytes, bytes: new Uint8Array(bytes) });
+
+/** The worker of stage 1 makes large results of its batch. Returns its size. */
+async function unpack(rig: Rig): Promise<number> {
+  const size = rig.pool(1).held()[0]?.length ?? 0;
+  if (size > 0) rig.pool(1).answerFromHost(() => ({ ok: true, payload: payload(LARGE), timings: [] }));
+  await rig.turn();
+  return size;
+}
+
+test('a stage whose results grow makes only as many as have memory, and goes on when the next stage has taken some', async () => {
+  const rig = new Rig(LARGE, 10 * LARGE);
+  const stages = [stage(1, { batching }), stage(2)];
+  await rig.apply({ stages, routes: [route(1, [1, 2])] });
+  await rig.submit(upTo(20), { payload: payload(KB) });
+  let most = 0;
+  for (let round = 0; round < 60; round += 1) {
+    assert.ok((await unpack(rig)) <= 5);
+    most = Math.max(most, rig.engine.status().heldBytes ?? 0);
+    if (rig.pool(2).held().length > 0) rig.pool(2).answer();
+    await rig.turn();
+  }
+  assert.ok(most <= 5 * LARGE + 20 * KB, `${most} bytes`);
+  assert.deepEqual(rig.answers().map(Number).length, 20);
+  assert.equal(rig.engine.status().heldBytes, 0);
+});
+
+test('a result larger than the memory passes alone', async () => {
+  const rig = new Rig(LARGE, LARGE);
+  await rig.apply({ stages: [stage(1, { batching }), stage(2)], routes: [route(1, [1, 2])] });
+  await rig.submit(upTo(3), { payload: payload(KB) });
+  for (let round = 0; round < 10; round += 1) {
+    assert.ok((await unpack(rig)) <= 1);
+    if (rig.pool(2).held().length > 0) rig.pool(2).answer();
+    await rig.turn();
+  }
+  assert.equal(rig.answers().length, 3);
+});
+
+test('an entry refuses what does not fit, and takes more when memory is free; a waiting sender is not refused', async () => {
+  const rig = new Rig(LARGE, 6 * LARGE);
+  await rig.single();
+  await rig.submit(upTo(5), { payload: payload(LARGE) });
+  assert.deepEqual(rig.answers(), ['4 capacity_exceeded', '5 capacity_exceeded']);
+  await rig.submit([6], { payload: payload(LARGE), patient: true });
+  rig.engine.cancel([2, 6]);
+  await rig.submit([7], { payload: payload(LARGE) });
+  await rig.finish();
+  assert.deepEqual(
+    rig.outcomes.map(({ id, ok }) => [id, ok]),
+    [
+      [1, true],
+      [3, true],
+      [7, true],
+    ],
+  );
+  assert.equal(rig.engine.status().heldBytes, 0);
+});
+
+test('items of a dead worker that run again keep no memory for results while they wait', async () => {
+  const rig = new Rig(LARGE, 8 * LARGE);
+  await rig.apply({ stages: [stage(1, { batching, retryLost: true }), stage(2)], routes: [route(1, [1, 2])] });
+  await rig.submit(upTo(4), { payload: payload(KB) });
+  rig.pool(1).lose();
+  for (let round = 0; round < 20; round += 1) {
+    await unpack(rig);
+    if (rig.pool(2).held().length > 0) rig.pool(2).answer();
+    await rig.turn();
+  }
+  assert.equal(rig.answers().length, 4);
+  assert.equal(rig.engine.status().heldBytes, 0);
+});
