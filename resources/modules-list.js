@@ -9,7 +9,7 @@
 
   const TYPE = 'modelet-stage';
 
-  // As in src/config/libs.ts, for which it is the last word.
+  // As in src/config/modules.ts, for which it is the last word.
   const RESERVED = new Set(
     [
       'msg input state init ctx node env require flow global context RED console',

@@ -10,9 +10,9 @@
   const SOURCES = ['onnx', 'python'];
 
   /** Returns lines with icons: the packages found, the missing ones, and the reason if no button installs these. */
-  function linesOf({ found, missing = [], unknown = [], what, refused, error }, say) {
+  function linesOf({ found, missing = [], unknown = [], what, refused, unsuited, error }, say) {
     const absent = [...missing, ...unknown].join(', ');
-    const why = refused ? say('refused', { setting: refused }) : say('byHand');
+    const why = unsuited ? say('unsuited') : refused ? say('refused', { setting: refused }) : say('byHand');
     return [
       [error, 'fa-times modelet-bad'],
       [found, 'fa-check modelet-good'],

@@ -1,5 +1,6 @@
 // Checks how the code is laid out, as part of `npm run lint`: floors, import circles, sizes of folders and files,
-// the files that may import a package, the two sides of each process, and names that two files export.
+// the files that may import a package, the two sides of each process, names that two files export, and the files that
+// comments name.
 // docs/architecture.md describes the layout.
 import { readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
@@ -109,6 +110,7 @@ const faults = [
   ...forgottenTests(),
   ...smallFaults(),
   ...nameFaults(),
+  ...commentFaults(),
 ];
 
 for (const fault of faults) console.error(fault);
@@ -236,6 +238,23 @@ function nameFaults() {
     .map(
       ([name, holders]) => `${holders.join(' and ')} both export ${name}: each exported thing has a name of its own`,
     );
+}
+
+/** Returns the comments that name a file which is not there: readers would look for it in vain. */
+function commentFaults() {
+  const folders = ['src', 'nodes', 'scripts', 'resources', 'test', 'assets', 'docs'];
+  const all = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true }).map((name) => posix.join(folder, name.replaceAll('\\', '/'))),
+  );
+  const known = [...all, ...readdirSync(root)].map((file) => `/${file}`);
+  const named = /(?<![\w./@*-])(?:[\w-]+\/)*[\w-]+\.(?:ts|mjs|py|md)\b/g;
+  const comments = /^\s*(?:\/?\*|\/\/|#).*$|\s\/\/ .*$/gm;
+  return all
+    .filter((file) => /\.(?:ts|mjs|js|py)$/.test(file))
+    .flatMap((file) => (readFileSync(join(root, file), 'utf8').match(comments) ?? []).map((text) => [file, text]))
+    .flatMap(([file, text]) => (text.match(named) ?? []).map((name) => [file, name]))
+    .filter(([, name]) => !known.some((one) => one.endsWith(`/${name}`)))
+    .map(([file, name]) => `${file}: a comment names ${name}, which is not there`);
 }
 
 function isIn(file, folder) {

@@ -9,7 +9,7 @@ import type { VersionAction, VersionStatus } from './versions.ts';
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
 
-/** A payload's bytes and the codec that reads them; see wire/codec.ts. The engine never decodes them. */
+/** A payload's bytes and the codec that reads them; see wire/codec/codec.ts. The engine never decodes them. */
 export interface Payload {
   readonly codec: number;
   readonly bytes: Uint8Array;
@@ -71,7 +71,7 @@ export type StageSource =
   | { readonly kind: 'file'; readonly path: string }
   /** `module`: the name in an `import`, without a version. */
   | { readonly kind: 'module'; readonly module: string }
-  /** `python`: the interpreter's path, or its name in PATH; blank: see worker/sources/python.ts. */
+  /** `python`: the interpreter's path, or its name in PATH; blank: see process/python.ts. */
   | { readonly kind: 'python'; readonly path: string; readonly python: string }
   | {
       readonly kind: 'onnx';
@@ -251,7 +251,7 @@ export interface WorkerStatus {
   readonly gauges: OwnValues<number>;
 }
 
-/** State of a stage's circuit. An open circuit refuses requests because workers keep dying; see worker/circuit.ts. */
+/** State of a stage's circuit. An open circuit refuses requests because workers keep dying; see engine/pools/circuit.ts. */
 export type CircuitTag = 'closed' | 'open' | 'half-open';
 
 export interface CircuitStatus {

@@ -1,5 +1,5 @@
 /**
- * The benchmark: what DESIGN.md promises in figures, measured as ratios within one run. Started by scripts/bench.mjs.
+ * The benchmark: what the design promises in figures, measured as ratios within one run. Started by scripts/bench.mjs.
  *
  *   node dist/test/bench/main.js [--only a,b] [--quick] [--gate]
  */

@@ -1,6 +1,6 @@
-/** Every link between the pages leads somewhere: to a file, and to a heading in it. */
+/** Every link between the pages, and from help pages, leads somewhere: to a file, and to a heading in it. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { test } from 'node:test';
 import { repositoryRoot } from '../fixtures/repository.ts';
@@ -69,3 +69,48 @@ test('the pictures of the README and of docs have absolute addresses, which npm 
   );
   assert.deepEqual(relative, []);
 });
+
+test('every path of this repository that a page names is there', () => {
+  const missing = pagePaths().flatMap((page) =>
+    [...readPage(page).matchAll(PATH)].flatMap(([, path = '']) => (isThere(path) ? [] : [`${page}: ${path}`])),
+  );
+  assert.deepEqual(missing, []);
+});
+
+const PATH = /`((?:assets|docs|examples|icons|nodes|resources|scripts|src|test)\/[\w./-]+)`/g;
+/** Written by a command that the page names. */
+const WRITTEN = new Set(['test/times.json']);
+
+/** Whether there is such a file or folder; a test may be named without the marks of its file. */
+function isThere(path: string): boolean {
+  if (WRITTEN.has(path) || existsSync(join(repositoryRoot, path))) return true;
+  const [name = '', ...marks] = posix.basename(path).split('.');
+  const folder = join(repositoryRoot, posix.dirname(path));
+  const files = existsSync(folder) ? readdirSync(folder) : [];
+  return files.some((file) => file.startsWith(`${name}.`) && marks.every((mark) => file.split('.').includes(mark)));
+}
+
+test('a link of a help page leads to the page whose title it is, or to another site', () => {
+  const problems = ['en-US', 'zh-CN'].flatMap((locale) => {
+    const folder = join('nodes', 'locales', locale);
+    const pages = readdirSync(join(repositoryRoot, folder)).filter((name) => name.endsWith('.html'));
+    return pages.flatMap((name) =>
+      [...readPage(join(folder, name)).matchAll(/<a href="([^"]*)"[^>]*>([^<]*)<\/a>/g)].flatMap(
+        ([, target = '', text = '']) => {
+          const problem = problemOf('README.md', target) ?? promiseOf(target, text);
+          return problem === null ? [] : [`${locale}/${name}: ${problem}`];
+        },
+      ),
+    );
+  });
+  assert.deepEqual(problems, []);
+});
+
+/** The error of a link into this repository whose text is not the title of its page. */
+function promiseOf(target: string, text: string): string | null {
+  const own = OWN.find((start) => target.startsWith(start));
+  if (own === undefined) return target.includes(NAME) ? `${target} leads to no page` : null;
+  const [path = ''] = target.slice(own.length).split('#', 1);
+  const title = /^# (.*)$/m.exec(readPage(path))?.[1];
+  return title === text ? null : `"${text}" leads to the page "${title}"`;
+}

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Installation, Installer, type InstallPlan } from '../../src/server/install/installation.ts';
-import { onnxRuntimeVersion, planOnnxRuntime } from '../../src/server/install/onnx-runtime.ts';
+import { onnxRuntimeVersion, planOnnxRuntime, suitsOnnxRuntime } from '../../src/server/install/onnx-runtime.ts';
 import { lookAtPython, planPython, planRequirements } from '../../src/server/install/python-packages.ts';
 import { isAlive } from '../fixtures/alive.ts';
 import { until } from '../fixtures/polling.ts';
@@ -54,6 +54,11 @@ describe('onnxruntime-node', () => {
     process.env['npm_config_registry'] = `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`;
   });
   after(() => registry.close());
+
+  test('suits a Linux with the C library of GNU, such as this one, and not Alpine', () => {
+    assert.deepEqual([suitsOnnxRuntime(), suitsOnnxRuntime('linux', undefined)], [true, true]);
+    assert.deepEqual([suitsOnnxRuntime('linux', null), suitsOnnxRuntime('darwin', null)], [false, true]);
+  });
 
   test('is found after npm has installed it into the user directory, and noted there, without its scripts', async () => {
     assert.equal(onnxRuntimeVersion([userDir]), null);

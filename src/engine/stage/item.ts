@@ -59,7 +59,7 @@ export interface LiveRoute {
   open: number;
 }
 
-/** A part of a route, see core/route.ts. */
+/** A part of a route, see core/routes/route.ts. */
 export interface LiveLeg {
   readonly route: LiveRoute;
   readonly stages: readonly RouteStage[];

@@ -7,7 +7,12 @@ import type { NodeAPI } from 'node-red';
 import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { Installer, type InstallPlan } from '../../server/install/installation.ts';
-import { ONNX_PACKAGE, onnxRuntimeVersion, planOnnxRuntime } from '../../server/install/onnx-runtime.ts';
+import {
+  ONNX_PACKAGE,
+  onnxRuntimeVersion,
+  planOnnxRuntime,
+  suitsOnnxRuntime,
+} from '../../server/install/onnx-runtime.ts';
 import { lookAtPython, type PythonStage, planPython, planRequirements } from '../../server/install/python-packages.ts';
 
 /** Node-RED's settings about installing, as far as they count here. */
@@ -30,6 +35,8 @@ interface Standing {
   /** Modules that a person has to install. */
   readonly unknown: readonly string[];
   readonly plan: InstallPlan | null;
+  /** Whether what is missing has no build for this machine. */
+  readonly unsuited?: boolean;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -84,9 +91,10 @@ async function look(RED: NodeAPI, fields: Fields): Promise<Standing> {
   const userDir = userFolder(RED.settings);
   if (fields['source'] === 'onnx') {
     const version = onnxRuntimeVersion([modulesFolder(RED.settings), import.meta.dirname]);
-    const plan = version === null ? planOnnxRuntime(userDir, process.argv[1] ?? userDir) : null;
-    const found = version === null ? null : `${ONNX_PACKAGE} ${version}`;
-    return { found, missing: version === null ? [ONNX_PACKAGE] : [], unknown: [], plan };
+    if (version !== null) return { found: `${ONNX_PACKAGE} ${version}`, missing: [], unknown: [], plan: null };
+    const unsuited = !suitsOnnxRuntime();
+    const plan = unsuited ? null : planOnnxRuntime(userDir, process.argv[1] ?? userDir);
+    return { found: null, missing: [ONNX_PACKAGE], unknown: [], plan, unsuited };
   }
   if (fields['source'] !== 'python') throw new ModeletError('bad_request', 'source must be onnx or python');
   const stage: PythonStage = { path: fileOf(RED, fields['path']), python: String(fields['python'] ?? '').trim() };

@@ -31,6 +31,19 @@ function versionIn(manifest: string): string | null {
 }
 
 /**
+ * Whether its builds can run on this machine: on Linux they need the C library of GNU, which Alpine lacks.
+ * @param glibc version of that library; null if there is none
+ */
+export function suitsOnnxRuntime(platform: string = process.platform, glibc: string | null = glibcVersion()): boolean {
+  return platform !== 'linux' || glibc !== null;
+}
+
+function glibcVersion(): string | null {
+  const { header } = process.report.getReport() as { readonly header: { readonly glibcVersionRuntime?: string } };
+  return header.glibcVersionRuntime ?? null;
+}
+
+/**
  * Returns how to install it into `userDir`, with the options that Node-RED gives to npm; null if there is no npm. Without
  * install scripts, which only download files for graphics cards from another server.
  * @param program the file that runs as Node-RED, which brings npm along

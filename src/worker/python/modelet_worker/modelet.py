@@ -185,7 +185,7 @@ def import_file(path: str) -> ModuleType:
     sys.path.insert(0, os.path.dirname(path))
     sys.argv[:] = [path]
     name = os.path.splitext(os.path.basename(path))[0]
-    # A file called json.py must not replace a module that others import.
+    # A file with the name of a module, such as json, must not replace that module for others.
     if name in sys.modules:
         name = f"modelet_{name}"
     loader = Uncached(name, path)
