@@ -86,12 +86,12 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'kill -9 in the middle of a batch',
   },
   {
-    bug: 'what the workers of a dead engine have started lives on',
-    file: 'src/server/service.ts',
-    find: 'if (pid !== null) killGroup(pid);',
-    replace: 'if (pid === -1) killGroup(pid);',
-    suite: 'processes/engine-death',
-    test: 'ends the processes that its workers have started, too',
+    bug: 'what a modelet has started in a session of its own lives on',
+    file: 'src/process/parent/launch.ts',
+    find: '      killMarked(mark);',
+    replace: '      void mark;',
+    suite: 'processes/detached.once',
+    test: 'end when their worker is killed',
   },
   {
     bug: 'the time-out of a run is ignored',

@@ -8,6 +8,7 @@ import { formatCpus } from '../../config/pins.ts';
 import { asError } from '../../core/errors.ts';
 import { inheritedEnvironment } from '../node-options.ts';
 import { programPath } from '../search-path.ts';
+import { descendantsOf, kill, killMarked, marked } from './family.ts';
 
 const run = promisify(execFile);
 
@@ -67,12 +68,12 @@ export interface LaunchSpec {
   readonly cwd?: string | undefined;
 }
 
-/** Ids of the processes that this process started and that have not exited. */
-const running: Set<number> = new Set();
+/** Marks of the processes that this process started and that have not exited, by their ids. */
+const running: Map<number, string> = new Map();
 
 /**
  * Starts a process in its own process group, so that Ctrl-C in a terminal reaches only Node-RED, and a kill reaches the
- * whole tree.
+ * whole tree. When it exits, kills what it has started outside of its group.
  * @throws Error if Node.js or the system refuses at once, for example because the environment is too large. Other
  * failures arrive as the event 'error'.
  */
@@ -82,11 +83,15 @@ export function launch(spec: LaunchSpec): LaunchedProcess {
     ...(spec.launcher.taskset && spec.cpus ? taskset(spec.cpus) : []),
     ...spec.command,
   ];
-  const child = spawned(command, spec);
+  const { mark, env } = marked(spec.env);
+  const child = spawned(command, { ...spec, env });
   const { pid } = child;
   if (pid !== undefined) {
-    running.add(pid);
-    child.once('exit', () => running.delete(pid));
+    running.set(pid, mark);
+    child.once('exit', () => {
+      running.delete(pid);
+      killMarked(mark);
+    });
   }
   return child;
 }
@@ -109,25 +114,20 @@ function spawned(command: readonly string[], { env, cwd }: LaunchSpec): Launched
 
 /** Kills all processes that this process started, and their children. */
 export function killAll(): void {
-  for (const pid of running) killTree(pid);
+  for (const pid of running.keys()) killTree(pid);
 }
 
-/** Kills a process whose exit has not been seen, and its children. */
+/** Kills a process whose exit has not been seen, and its descendants. */
 export function killTree(pid: number): void {
+  const descendants = descendantsOf(pid);
   killGroup(pid);
-  signal(pid);
+  for (const each of [pid, ...descendants]) kill(each);
+  const mark = running.get(pid);
+  if (mark !== undefined) killMarked(mark);
 }
 
 /** Kills the children that an exited process left behind, but not its own id, which another process may have by now. */
 export function killGroup(pid: number): void {
   // To the system, -1 means every process.
-  if (pid > 1) signal(-pid);
-}
-
-function signal(target: number): void {
-  try {
-    process.kill(target, 'SIGKILL');
-  } catch {
-    // The process has already ended.
-  }
+  if (pid > 1) kill(-pid);
 }
