@@ -14,6 +14,8 @@ const TYPES = {
   /** Its values are the bits. */
   float16: [10, Uint16Array],
   float64: [11, Float64Array],
+  bfloat16: [16, Uint16Array],
+  int4: [22, null],
 };
 /** Versions of the format and of the operators that every runtime of the last years knows. */
 const IR_VERSION = 8;

@@ -133,7 +133,7 @@ describe('a classifier of scikit-learn', () => {
   test('exported with ZipMap does not start, and the error says how to export it', async () => {
     await assert.rejects(
       load(classifier({ zipmap: true })),
-      /output "output_probability" of the model is a sequence or a map, .*to_onnx\(model, X, options=\{"zipmap": False\}\)/,
+      /output "output_probability" of the model is a sequence, a map or optional, .*to_onnx\(model, X, options=\{"zipmap": False\}\)/,
     );
   });
 });
@@ -185,4 +185,33 @@ function thrownBy(call: () => unknown): unknown {
   } catch (thrown) {
     return thrown;
   }
+}
+
+describe('a model that its runtime cannot load or serve', () => {
+  const ROWS: readonly (readonly [string, Drawing, RegExp])[] = [
+    ['bfloat16', castTo('bfloat16', 16), /the type bfloat16, which is not supported: cast it inside/],
+    ['int4', castTo('int4', 22), /the type int4, which is not supported: cast it inside/],
+    [
+      'operators that are too new',
+      { ...doubling([2]), operators: 99 },
+      /the model needs opset 99 of ai\.onnx, of which \d+ is the newest that runs: install a newer onnxruntime-node/,
+    ],
+  ];
+  for (const [name, drawing, message] of ROWS) {
+    test(`names ${name}`, async () => {
+      await assert.rejects(load(drawing), message);
+    });
+  }
+});
+
+test('a model whose first dimension is 0 takes its own shape', async () => {
+  const nothing = { data: [], dims: [0], type: 'float32' };
+  assert.deepEqual(await run(await load(doubling([0])), inputs(nothing)), values([]));
+});
+
+function castTo(type: string, code: number): Drawing {
+  return {
+    ...{ inputs: [{ name: 'x', shape: [2] }], outputs: [{ name: 'y', type, shape: [2] }], operators: 21 },
+    nodes: [{ operator: 'Cast', inputs: ['x'], output: 'y', attributes: { to: code } }],
+  };
 }

@@ -47,9 +47,41 @@ export function portsOf({ inputMetadata, outputMetadata }: SessionMetadata): Por
 function portOf({ name, isTensor, type = '', shape = [] }: RawPort, kind: 'input' | 'output'): Port {
   const which = `${kind} "${name}" of the model`;
   if (!isTensor)
-    throw new Error(`${which} is a sequence or a map, which onnxruntime-node cannot ${WITHOUT_MAPS[kind]}`);
-  if (!isKnownType(type)) throw new Error(`${which} has the type ${type}, which is not supported`);
+    throw new Error(`${which} is a sequence, a map or optional, which onnxruntime-node cannot ${WITHOUT_MAPS[kind]}`);
+  if (!isKnownType(type)) throw new Error(`${which} has the type ${type}, which is not supported: ${CAST}`);
   return { name, type, shape };
+}
+
+const CAST = 'cast it inside the model, to float32 or to integers of 8 bits or more';
+
+/** Types of tensors of which onnxruntime-node gives only the number in onnx.proto. */
+const NUMBERED: Readonly<Record<string, string>> = {
+  14: 'complex64',
+  15: 'complex128',
+  16: 'bfloat16',
+  17: 'float8e4m3fn',
+  18: 'float8e4m3fnuz',
+  19: 'float8e5m2',
+  20: 'float8e5m2fnuz',
+  21: 'uint4',
+  22: 'int4',
+  23: 'float4e2m1',
+  24: 'float8e8m0',
+};
+
+/** Names what keeps a model from loading, where onnxruntime-node says it in its own terms only. */
+export function whyNotLoaded(message: string): string {
+  const newer = 'install a newer onnxruntime-node, or export the model for an older one';
+  const [, number] = /Unsupported data type: (\d+)/.exec(message) ?? [];
+  if (number !== undefined)
+    return `an input or output of the model has the type ${NUMBERED[number] ?? number}, which is not supported: ${CAST}`;
+  const [, format, known] = /IR version: (\d+), max supported IR version: (\d+)/.exec(message) ?? [];
+  if (format)
+    return `the model file has IR version ${format}, of which ${known} is the newest that can be read: ${newer}`;
+  const [, opset, domain, till] =
+    /Opset (\d+) is under development.*support for domain (\S+) is till opset (\d+)/s.exec(message) ?? [];
+  if (opset) return `the model needs opset ${opset} of ${domain}, of which ${till} is the newest that runs: ${newer}`;
+  return message;
 }
 
 const WITHOUT_MAPS = {
@@ -68,6 +100,7 @@ export function stackingToProve({ inputs }: Ports): Stacking {
   const [size] = first.shape;
   const other = inputs.find(({ shape }) => typeof shape[0] !== typeof size || (size !== shape[0] && isSize(size)));
   if (other) return single(`the first dimension of "${other.name}" is another than that of "${first.name}"`);
+  if (size === 0) return single('its first dimension is 0');
   if (size === 1) return single('its first dimension is 1: export the model with an open first dimension');
   return { tag: 'stacked', size: isSize(size) ? size : null };
 }

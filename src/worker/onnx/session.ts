@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { OnnxOptions } from '../../core/model.ts';
 import { usableThreads } from '../../process/cpu-quota.ts';
-import { type Ports, portsOf, type SessionMetadata } from './ports.ts';
+import { type Ports, portsOf, type SessionMetadata, whyNotLoaded } from './ports.ts';
 import type { RunSession, SessionTensor } from './run-items.ts';
 
 const PACKAGE = 'onnxruntime-node';
@@ -53,7 +53,8 @@ export async function openSession(path: string, requireFrom: string, options: Se
     logSeverityLevel: 4,
   });
   const session = await opened.catch((cause: Error) => {
-    throw missing[0] ? new Error(`the file ${missing[0]} with values of the model is missing`, { cause }) : cause;
+    const why = missing[0] ? `the file ${missing[0]} with values of the model is missing` : whyNotLoaded(cause.message);
+    throw why === cause.message ? cause : new Error(why, { cause });
   });
   const ports = portsOf(session);
   const wanted = ports.outputs.map(({ name }) => name);
