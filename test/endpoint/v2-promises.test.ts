@@ -48,7 +48,21 @@ describe('the outputs of a model', () => {
     assert.deepEqual(numbers, { name: 'scores', datatype: 'FP32', shape: [1, 2], data: [null, 1] });
   });
 
+  test('are what they are if another stage answers in the place of the model', () => {
+    for (const [type, value, datatype] of [
+      ['float32', ['1', '2'], 'BYTES'],
+      ['int32', [0.5, 2], 'FP64'],
+      ['int64', [0.5, 2], 'FP64'],
+      ['bool', ['a', 'b'], 'BYTES'],
+      ['string', [1, 2], 'FP64'],
+    ] as const) {
+      assert.deepEqual(given(value, promised(type, ['n'])), { name: 'scores', datatype, shape: [2], data: value });
+    }
+  });
+
   test('keep their rank, with one row or none', () => {
+    assert.deepEqual(given(7, promised('float32', [])), { name: 'scores', datatype: 'FP32', shape: [], data: [7] });
+    assert.deepEqual(given(7, promised('float32', ['n'])), { name: 'scores', datatype: 'FP32', shape: [1], data: [7] });
     const row = { name: 'scores', datatype: 'FP32', shape: [1, 2], data: [1, 2] };
     assert.deepEqual(given([1, 2], promised('float32', ['n', 2])), row);
     assert.deepEqual(given(Float32Array.of(1, 2), promised('float32', ['n', 2])), row);

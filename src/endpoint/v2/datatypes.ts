@@ -22,8 +22,8 @@ export interface Datatype {
    * @throws ModeletError `bad_request` for a value that the type cannot hold
    */
   fromJson(values: readonly unknown[], of: string): Elements;
-  /** Makes the elements of plain values that a model of this type has given. */
-  from(values: readonly unknown[]): Elements;
+  /** Makes the elements of plain values that a model has given; null if one of them is not of this type. */
+  from(values: readonly unknown[]): Elements | null;
   toBytes(elements: Elements): Buffer;
   /**
    * Returns the elements as the text of a JSON array.
@@ -51,7 +51,7 @@ function numeric(name: string, type: string, array: NumberArray, fits: Fits): Da
     ...{ name, type, width: array.BYTES_PER_ELEMENT },
     fromBytes: (bytes) => new array(copyOf(bytes)),
     fromJson: (values, of) => array.from(checked(name, values, of, fits) as never),
-    from: (values) => array.from(values as never),
+    from: (values) => (values.every(fits) ? array.from(values as never) : null),
     toBytes: (elements) => bytesOf(elements as unknown as Numbers),
     toJson: (elements) => JSON.stringify(Array.from(elements)),
   };
@@ -61,6 +61,7 @@ function numeric(name: string, type: string, array: NumberArray, fits: Fits): Da
 function float(name: string, type: string, array: NumberArray, infinite: number): Datatype {
   return {
     ...numeric(name, type, array, fraction(infinite)),
+    from: (values) => (values.every(orNotFinite(fraction(infinite))) ? array.from(values as never) : null),
     toJson: (elements) => {
       const numbers = Array.from(elements);
       if (!numbers.some((element) => Object.is(element, -0))) return JSON.stringify(numbers);
@@ -78,7 +79,10 @@ function wide(name: string, type: string, array: NumberArray, least: number): Da
       const integers = checked(name, values, of, fits) as number[];
       return array.from(integers.map(BigInt) as never);
     },
-    from: (values) => array.from((values as (number | bigint)[]).map(BigInt) as never),
+    from: (values) =>
+      values.every((value) => typeof value === 'bigint' || fits(value))
+        ? array.from((values as (number | bigint)[]).map(BigInt) as never)
+        : null,
     toJson: (elements) => `[${Array.from(elements).join()}]`,
   };
 }
@@ -88,7 +92,8 @@ const HALF: Datatype = {
   width: 2,
   fromBytes: (bytes) => fromHalfBits(new Uint16Array(copyOf(bytes))),
   fromJson: (values, of) => fromHalfBits(toHalfBits(checked('FP16', values, of, fraction(INFINITE_HALF)) as number[])),
-  from: (values) => fromHalfBits(toHalfBits(values as number[])),
+  from: (values) =>
+    values.every(orNotFinite(fraction(INFINITE_HALF))) ? fromHalfBits(toHalfBits(values as number[])) : null,
   toBytes: (elements) => bytesOf(toHalfBits(elements as ArrayLike<number>)),
 };
 
@@ -96,7 +101,7 @@ const BOOL: Datatype = {
   ...numeric('BOOL', 'bool', Uint8Array as unknown as NumberArray, isBoolean),
   fromBytes: (bytes) => Uint8Array.from(bytes, (byte) => (byte === 0 ? 0 : 1)),
   fromJson: (values, of) => Uint8Array.from(checked('BOOL', values, of, isBoolean) as number[]),
-  from: (values) => Uint8Array.from(values as number[]),
+  from: (values) => (values.every(isBoolean) ? Uint8Array.from(values as number[]) : null),
   toJson: (elements) => JSON.stringify(Array.from(elements, (element) => element !== 0)),
 };
 
@@ -106,7 +111,7 @@ const TEXTS: Datatype = {
   // Half of a surrogate pair has no bytes in UTF-8.
   fromJson: (values, of) =>
     checked('BYTES', values, of, (value) => typeof value === 'string' && toUSVString(value) === value),
-  from: (values) => values,
+  from: (values) => (values.every((value) => typeof value === 'string') ? values : null),
   toBytes: (elements) =>
     Buffer.concat(
       Array.from(elements as ArrayLike<string | Uint8Array>).flatMap((element) => {
@@ -178,6 +183,11 @@ function checked(name: string, values: readonly unknown[], of: string, fits: Fit
 /** @param infinite least size that the type rounds to infinity */
 function fraction(infinite: number): Fits {
   return (value) => typeof value === 'number' && Math.abs(value) < infinite;
+}
+
+/** A model may give infinities and NaN, which JSON cannot. */
+function orNotFinite(fits: Fits): Fits {
+  return (value) => fits(value) || (typeof value === 'number' && !Number.isFinite(value));
 }
 
 function whole(least: number, most: number): Fits {

@@ -66,7 +66,8 @@ function knownTensor(value: unknown, name: string): Tensor | null {
 function tensorOfPlain(value: unknown, name: string, promised: PromisedOutput | undefined): Tensor {
   const array: readonly unknown[] = Array.isArray(value) ? value : [value];
   const dims: number[] = [];
-  for (let level: unknown = array; Array.isArray(level); level = level[0]) dims.push(level.length);
+  for (let level: unknown = promised?.ofModel ? value : array; Array.isArray(level); level = level[0])
+    dims.push(level.length);
   let elements = array;
   for (const length of dims.slice(1)) {
     if (!elements.every((inner) => Array.isArray(inner) && inner.length === length))
@@ -74,9 +75,8 @@ function tensorOfPlain(value: unknown, name: string, promised: PromisedOutput | 
     elements = elements.flat(1);
   }
   const datatype = promised && (promised.ofModel || elements.length === 0) ? datatypeOf(promised.type) : undefined;
-  return datatype
-    ? { data: datatype.from(elements), dims, type: datatype.type }
-    : { dims, ...inferred(elements, name) };
+  const data = datatype?.from(elements);
+  return datatype && data ? { data, dims, type: datatype.type } : { dims, ...inferred(elements, name) };
 }
 
 /** Finds the type of plain elements. Those of one kind have it; large integers are BigInts beside numbers. */
