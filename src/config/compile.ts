@@ -2,7 +2,7 @@
 
 import type { ListenAddress } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
-import { parseListen } from './http/listen.ts';
+import { parseListen, parseOrigins } from './http/listen.ts';
 import { parseBaseUrl, parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
 import { batcher } from './schemas/batcher.ts';
@@ -20,7 +20,7 @@ type RuntimeSettings = SettingsOf<typeof runtime>;
 
 export type RuntimeConfig = Omit<
   RuntimeSettings,
-  'maxPayloadMb' | 'maxQueueMb' | 'engineCpus' | 'serverCpus' | 'listen'
+  'maxPayloadMb' | 'maxQueueMb' | 'engineCpus' | 'serverCpus' | 'listen' | 'cors'
 > & {
   readonly maxPayloadBytes: number;
   readonly maxQueueBytes: number;
@@ -32,6 +32,8 @@ export type RuntimeConfig = Omit<
   readonly mostWaiting: number;
   /** Address at which the engine serves the compiled endpoints; null: none. */
   readonly listen: ListenAddress | null;
+  /** Origins of web pages that may call the endpoints, `*` for all. */
+  readonly cors: readonly string[];
 };
 export type BatcherConfig = SettingsOf<typeof batcher>;
 export type BrokerConfig = SettingsOf<typeof broker>;
@@ -46,15 +48,14 @@ const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
-  const { maxPayloadMb, maxQueueMb, engineCpus, serverCpus, publicPath, v2Path, baseUrl, listen, ...rest } = validate(
-    runtime,
-    raw,
-  );
+  const { maxPayloadMb, maxQueueMb, engineCpus, serverCpus, publicPath, v2Path, baseUrl, listen, cors, ...rest } =
+    validate(runtime, raw);
   return Object.freeze({
     ...rest,
     publicPath: readProperty('publicPath', () => parsePublicPath(publicPath)),
     v2Path: readProperty('v2Path', () => parsePublicPath(v2Path)),
     baseUrl: readProperty('baseUrl', () => parseBaseUrl(baseUrl)),
+    cors: readProperty('cors', () => parseOrigins(cors)),
     listen: readProperty('listen', () => parseListen(listen)),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),

@@ -95,6 +95,8 @@ export interface ListenerSpec {
   readonly tls: TlsFiles | null;
   /** Largest JSON body, in bytes, and how its setting is called. */
   readonly maxJson: { readonly bytes: number; readonly name: string };
+  /** Origins of web pages that may call, `*` for all. Default: none. */
+  readonly cors?: readonly string[];
   /** Default: those of Express, which takes any case and a slash at the end. */
   readonly paths?: PathRules;
   /** The clients that may use the endpoints; null: everybody. */

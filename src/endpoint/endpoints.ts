@@ -69,6 +69,7 @@ export class Endpoints {
     if (!endpoint) return this.takeModel(request, response, path);
     const query = queryAt < 0 ? '' : url.slice(queryAt + 1);
     if (isForFlow(request.headers, query, endpoint.spec.mediaTypes)) return false;
+    endpoint.origins?.mark(request, response);
     new Exchange(endpoint, request, response).begin();
     return true;
   }

@@ -6,6 +6,7 @@ import type { ErrorCode, ModeletError } from '../core/errors.ts';
 import type { ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import type { Clients } from './clients/clients.ts';
+import type { OtherOrigins } from './clients/origins.ts';
 import type { Headers } from './request-id.ts';
 
 /** A request as an endpoint submits it. */
@@ -65,6 +66,8 @@ export interface ServedEndpoint {
   readonly spec: EndpointSpec;
   readonly limits: EndpointLimits;
   readonly clients: Clients;
+  /** Default: pages of other origins may not call. */
+  readonly origins?: OtherOrigins;
   readonly runtime: EndpointRuntime;
   /** Names of the stages, in the order of the route. */
   readonly stageNames: readonly string[];

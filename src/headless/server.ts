@@ -9,7 +9,7 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { httpRoot, jsonLimit, pathRules } from '../config/http/http-settings.ts';
 import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/endpoints.ts';
-import { stageConfig } from '../flow/read/compiled-nodes.ts';
+import { originsOf, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { withVersions } from '../flow/versions.ts';
 import type { Log } from '../observe/log/log.ts';
 import { buildDocument } from '../openapi/document.ts';
@@ -66,6 +66,7 @@ export class HeadlessServer {
 
   start(): void {
     const { id, address, tls, keys, endpoints } = this.#served;
+    const cors = originsOf(this.#flows.nodes, id);
     const { stages, routes } = this.#flows.plan.of(id);
     // A stage without an endpoint would start workers that nobody can reach.
     const entries = new Set(endpoints.map(({ entry }) => entry));
@@ -79,7 +80,7 @@ export class HeadlessServer {
     const { settings } = this.#flows.source;
     const limits = { maxJson: jsonLimit(settings), paths: pathRules(settings) };
     const planned = stages.filter((stage) => needed.has(stage.id));
-    this.#service.apply(planned, used, { address, tls, keys, ...limits, endpoints });
+    this.#service.apply(planned, used, { address, tls, keys, cors, ...limits, endpoints });
     this.#describe();
     if (this.#areSharesKept || planned.every(({ versions }) => (versions?.rollbackAbove ?? null) === null)) return;
     const message = 'a roll-back of a version ends with this process, because no --versions-file keeps it';

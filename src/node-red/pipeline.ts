@@ -10,7 +10,7 @@ import type { Node, NodeAPI } from 'node-red';
 import { ownFile } from '../config/folders.ts';
 import { ModeletError } from '../core/errors.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
-import { clientsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
+import { clientsOf, originsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
 import { flowsWith } from '../flow/read/running-nodes.ts';
 import { waysOut } from '../flow/ways-out.ts';
 import { Tracing } from '../observe/export/tracing.ts';
@@ -343,6 +343,7 @@ export class Pipeline {
   #apply({ deployment, plans, warnings }: Deployed): void {
     for (const service of this.services) {
       service.clients.replace(clientsOf(this.live, service.id));
+      service.origins.replace(originsOf(this.live, service.id));
       const plan = plans.get(service.id);
       if (plan) service.apply(plan.stages, plan.routes, plan.listener);
     }

@@ -12,6 +12,7 @@ import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction
 import type { RequestReading } from '../core/readings.ts';
 import { isVersionAction } from '../core/versions.ts';
 import { Clients } from '../endpoint/clients/clients.ts';
+import { Origins } from '../endpoint/clients/origins.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { AdmissionQueue } from '../ledger/admission-queue.ts';
 import { Ledger, SlowRequests } from '../ledger/ledger.ts';
@@ -56,6 +57,8 @@ export class Service {
   readonly config: RuntimeConfig;
   /** The clients that may send HTTP requests through Node-RED; the engine's listener has a table of its own. */
   readonly clients: Clients;
+  /** The origins of web pages that may call through Node-RED, likewise. */
+  readonly origins: Origins = new Origins();
   readonly #machine: Machine;
   readonly #clock: Clock;
   readonly #log: Log;

@@ -253,7 +253,7 @@ const settings: readonly (readonly [setting: object, reason: RegExp | null])[] =
   [{}, null],
   [{ httpNodeAuth: { user: 'u', pass: 'p' } }, /httpNodeAuth/],
   [{ httpNodeMiddleware: () => {} }, /httpNodeMiddleware/],
-  [{ httpNodeCors: { origin: '*' } }, /httpNodeCors/],
+  [{ httpNodeCors: { origin: () => {} } }, /httpNodeCors/],
 ];
 for (const [setting, reason] of settings) {
   test(`the setting ${Object.keys(setting).join() || 'that is usual'}`, () => {

@@ -46,6 +46,11 @@ export function rooted(root: string): string {
   return `/${root.split('/').filter(Boolean).join('/')}`;
 }
 
+/** Whether a function of the settings decides for each request which origins may call. */
+function isByRequest(cors: unknown): boolean {
+  return typeof cors === 'function' || typeof (cors as { readonly origin?: unknown } | null)?.origin === 'function';
+}
+
 /** Returns why the settings keep every HTTP-in node from being compiled; null if they do not. */
 export function barredBySettings(settings: HttpSettings): string | null {
   const { httpNodeAuth, httpNodeMiddleware, httpNodeCors, httpServerOptions } = settings;
@@ -53,5 +58,7 @@ export function barredBySettings(settings: HttpSettings): string | null {
   if (httpNodeMiddleware) return 'Node-RED has a middleware for HTTP requests (httpNodeMiddleware)';
   if (Object.keys(httpServerOptions ?? {}).some((name) => /^jsonp? /.test(name)))
     return 'Node-RED has settings for how JSON is written (httpServerOptions)';
-  return httpNodeCors ? 'Node-RED has settings for requests of other origins (httpNodeCors)' : null;
+  return isByRequest(httpNodeCors)
+    ? 'a function decides about requests of other origins (httpNodeCors), and may take its time'
+    : null;
 }

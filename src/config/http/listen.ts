@@ -1,4 +1,7 @@
-/** Reads the address at which an engine listens, `8080`, `127.0.0.1:8080`, `[::1]:8080` or the path of a Unix socket. */
+/**
+ * Reads the address at which an engine listens, `8080`, `127.0.0.1:8080`, `[::1]:8080` or the path of a Unix socket, and the
+ * origins of web pages whose scripts may call its endpoints.
+ */
 import { isAbsolute } from 'node:path';
 import type { ListenAddress } from '../../core/endpoints.ts';
 
@@ -42,4 +45,31 @@ function socketPath(path: string, given: string): string {
     throw new Error(`the path of a socket has ${LONGEST_PATH} bytes at most; got "${given}"`);
   }
   return path;
+}
+
+/** Stands for all origins. */
+export const ANY_ORIGIN = '*';
+/** Each request is compared with them. */
+const MOST_ORIGINS = 100;
+const ORIGIN = /^[a-z][a-z\d+.-]*:\/\/[^\s/?#@*]+$/i;
+
+/**
+ * Returns the origins as browsers send them; `*` alone for all; none for blank text.
+ * @throws Error for text that is no origin, and for too many
+ */
+export function parseOrigins(text: string): readonly string[] {
+  const origins = [...new Set(text.split(/[\s,]+/).flatMap((part) => (part === '' ? [] : originOf(part))))];
+  if (origins.length > MOST_ORIGINS) throw new Error(`must have at most ${MOST_ORIGINS} origins`);
+  return origins.includes(ANY_ORIGIN) ? [ANY_ORIGIN] : origins;
+}
+
+function originOf(text: string): string {
+  if (text === ANY_ORIGIN) return text;
+  const bare = text.replace(/\/$/, '');
+  if (!ORIGIN.test(bare) || !URL.canParse(bare)) {
+    throw new Error(`must be origins such as https://app.example.com, or *; got "${text}"`);
+  }
+  const { origin } = new URL(bare);
+  // Only the schemes of the web have an origin for URL: applications send others.
+  return origin === 'null' ? bare.toLowerCase() : origin;
 }

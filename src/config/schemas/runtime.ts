@@ -95,6 +95,12 @@ export const runtime = {
       description:
         'Id of a `modelet-keys` node: HTTP clients of this runtime need one of its keys. Blank: everybody may send requests',
     },
+    cors: {
+      type: 'string',
+      default: '',
+      description:
+        'Origins of web pages whose scripts may call the endpoints: `https://app.example.com, http://localhost:5173`, or `*` for all. Blank: none but the endpoints’ own',
+    },
     tls: { type: 'string', default: '', description: '`listen`: id of a `tls-config` node. Blank: no TLS' },
   },
 } as const satisfies NodeSchema;

@@ -104,7 +104,7 @@ export class Sockets {
     const { clients, spec, limits } = endpoint;
     let ws: Ws;
     try {
-      checkOrigin(request);
+      checkOrigin(request, endpoint);
       if (clients.areNeeded) clients.check(request.headers, { setHeader: () => {} }, path);
       ws = require('ws') as Ws;
     } catch (thrown) {
@@ -176,8 +176,13 @@ function ask(
  * use the endpoints of a server that only its user reaches.
  * @throws ModeletError `forbidden`
  */
-function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
-  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host?.toLowerCase())) return;
+function checkOrigin({ headers: { origin, host } }: IncomingMessage, { origins }: ServedEndpoint): void {
+  if (
+    origin === undefined ||
+    origins?.allows(origin) ||
+    (URL.canParse(origin) && new URL(origin).host === host?.toLowerCase())
+  )
+    return;
   throw new ModeletError('forbidden', 'a page of another origin may not open a WebSocket here');
 }
 

@@ -59,6 +59,9 @@ export class Models {
   take(request: IncomingMessage, response: ServerResponse, path: string, parsed?: unknown): boolean {
     for (const [base, served] of this.#bases) {
       if (path !== base && !path.startsWith(`${base}/`)) continue;
+      const [any] = served.values();
+      if (any?.origins?.preflight(request, response)) return true;
+      any?.origins?.mark(request, response);
       if (!infer(request, response, path.slice(base.length), served, parsed))
         tell(request, response, path.slice(base.length), served);
       return true;

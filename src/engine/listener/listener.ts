@@ -9,6 +9,7 @@ import type { Clock, Deadline } from '../../core/clock.ts';
 import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
 import type { ListenerStatus, ModeletDescription, RequestNumber } from '../../core/model.ts';
 import { Clients } from '../../endpoint/clients/clients.ts';
+import { Origins } from '../../endpoint/clients/origins.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
@@ -44,6 +45,7 @@ export class Listener {
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #sockets: Sockets;
   readonly #clients: Clients;
+  readonly #origins: Origins = new Origins();
   readonly #observation: ObservationPaths;
   readonly #port: ListeningPort;
   #wasUsed = false;
@@ -122,6 +124,7 @@ export class Listener {
     this.#sockets.refresh();
     this.#observation.apply(plan);
     this.#clients.replace(planned?.keys ?? null);
+    this.#origins.replace(planned?.cors ?? []);
     this.#port.use(planned ? { address: planned.address, tls: planned.tls } : null, this.#drainMs);
   }
 
@@ -171,6 +174,7 @@ export class Listener {
     return {
       spec,
       clients: this.#clients,
+      origins: this.#origins,
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
       runtime: this.#runtime.of(spec, {
         missing: () => this.#observation.missing(),
@@ -188,7 +192,9 @@ export class Listener {
       this.#observation.refuseAll(request, response);
       return;
     }
+    if (this.#origins.preflight(request, response)) return;
     if (this.#endpoints.take(request, response, request.url)) return;
+    this.#origins.mark(request, response);
     const path = originForm(request.url).split('?', 1)[0] as string;
     const methods = this.#endpoints.methodsAt(path);
     if (methods.includes(request.method ?? '')) this.#ledger.countRefused('unsupported_media');

@@ -80,7 +80,7 @@ export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
   const runtimes = new Map<string, RuntimeConfig>();
   for (const { node, config } of nodes.of('runtime')) {
     // These are excluded: changing them must not restart the engine.
-    const others = { publicPath: '', v2Path: '', baseUrl: '', listen: null, tls: '', broker: '', keys: '' };
+    const others = { publicPath: '', v2Path: '', baseUrl: '', listen: null, tls: '', broker: '', keys: '', cors: [] };
     if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
   }
   return runtimes;
@@ -90,6 +90,12 @@ export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
 export function baseUrlOf(nodes: CompiledNodes, runtime: string): string {
   const found = nodes.get(runtime);
   return found?.kind === 'runtime' && !(found.config instanceof ModeletError) ? found.config.baseUrl : '';
+}
+
+/** Returns the origins of web pages that may call the endpoints of a runtime. */
+export function originsOf(nodes: CompiledNodes, runtime: string): readonly string[] {
+  const found = nodes.get(runtime);
+  return found?.kind === 'runtime' && !(found.config instanceof ModeletError) ? found.config.cors : [];
 }
 
 /** Returns the paths below which runtimes serve the KServe v2 protocol. Runtimes that do not are absent. */

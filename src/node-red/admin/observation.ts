@@ -1,6 +1,4 @@
 /** Serves metrics, health and OpenAPI, as admin routes and under the public paths of runtimes. */
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { asError, type ErrorCode } from '../../core/errors.ts';
@@ -8,6 +6,7 @@ import { Exposition } from '../../observe/export/collect.ts';
 import { type Missing, missingIn } from '../../observe/views/snapshot.ts';
 import type { StageCheck } from '../../server/checks.ts';
 import type { Service } from '../../server/service.ts';
+import { coreHandler } from '../http/http-types.ts';
 import { logFault } from '../log.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { ApiDocuments } from './api-documents.ts';
@@ -173,7 +172,6 @@ function forEverybody({ stage, reason }: Missing): Pick<Missing, 'stage' | 'reas
 }
 
 interface HttpNodeSettings {
-  readonly coreNodesDir?: string;
   readonly httpNodeMiddleware?: unknown;
   readonly httpNodeCors?: unknown;
 }
@@ -187,16 +185,15 @@ function protectionOf(RED: NodeAPI): (Handler | Handler[])[] {
   const { httpNodeMiddleware: middleware, httpNodeCors: cors } = RED.settings as HttpNodeSettings;
   const isMiddleware = typeof middleware === 'function' || Array.isArray(middleware);
   return [
-    ...(isMiddleware ? [...coreHandler(RED, 'cookie-parser'), middleware as Handler | Handler[]] : []),
-    ...(cors ? coreHandler(RED, 'cors', cors) : []),
+    ...(isMiddleware ? [...loaded(RED, 'cookie-parser'), middleware as Handler | Handler[]] : []),
+    ...(cors ? loaded(RED, 'cors', cors) : []),
   ];
 }
 
 /** Loads a handler from the packages that HTTP-in nodes use; empty if not found, which skips no access check. */
-function coreHandler(RED: NodeAPI, name: string, ...options: readonly unknown[]): Handler[] {
+function loaded(RED: NodeAPI, name: string, ...options: readonly unknown[]): Handler[] {
   try {
-    const require = createRequire(join((RED.settings as HttpNodeSettings).coreNodesDir ?? '/', 'package.json'));
-    return [(require(name) as (...options: readonly unknown[]) => Handler)(...options)];
+    return [coreHandler<Handler>(RED, name, ...options)];
   } catch (thrown) {
     logFault(RED, `${name} is missing, so the public pages run without it`, asError(thrown));
     return [];

@@ -1,6 +1,7 @@
 /** Finds the HTTP-in nodes that lead to a pipeline, and the terms for their requests. */
 import type { ModeletError } from '../../core/errors.ts';
 import type { Clients } from '../../endpoint/clients/clients.ts';
+import type { Origins } from '../../endpoint/clients/origins.ts';
 import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
@@ -16,6 +17,8 @@ export interface EntryTerms {
   readonly maxBytes: number;
   /** Counts a request that was refused before it reached a node. */
   readonly countRefused: (error: ModeletError) => void;
+  /** Undefined: there is no runtime. */
+  readonly origins: Origins | undefined;
 }
 
 export interface Endpoint extends EntryTerms {
@@ -73,7 +76,7 @@ export function entryTerms(
       const maxBytes =
         gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
       const held = service?.config.holdOnDeploy ?? gate !== undefined;
-      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error) }];
+      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error), origins: service?.origins }];
     }),
   );
 }

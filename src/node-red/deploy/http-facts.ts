@@ -29,7 +29,7 @@ interface App {
 }
 
 /** Names of handlers that refuse nothing: those of Express itself, and the one of http-hold.ts. */
-const HARMLESS: ReadonlySet<string> = new Set(['query', 'expressInit', 'modeletRequests']);
+const HARMLESS: ReadonlySet<string> = new Set(['query', 'expressInit', 'modeletRequests', 'modeletPreflights']);
 
 /** Paths to which the editor posts. Node-RED's API shows the routes of nodes only; it mounts its own in applications. */
 const EDITORS = /^\/(?:auth|flow|flows|library|nodes|projects|settings|theme)(?:\/|$)/i;
@@ -93,6 +93,19 @@ function mayRefuse({ name, regexp, route }: Layer, method: string, path: string)
 export function layersOf(app: unknown): readonly Layer[] {
   // `false` if the settings switch the application off.
   return ((app || {}) as App)._router?.stack ?? [];
+}
+
+/**
+ * Moves the last layer of an application in front of the route by which Node-RED answers every preflight request. It has
+ * that route, if `httpNodeCors` is set, before other modules are loaded.
+ */
+export function moveBeforePreflights(app: unknown): void {
+  const stack = layersOf(app) as Layer[];
+  const at = stack.findIndex(({ route }) => route?.path === '*' && route.methods['options'] === true);
+  const last = stack.at(-1);
+  if (at < 0 || !last) return;
+  stack.pop();
+  stack.splice(at, 0, last);
 }
 
 /** Whether a layer, or a router in it, has a route for the path. */

@@ -21,6 +21,7 @@ export function listenersOf(
       maxJson: jsonLimit(RED.settings as HttpSettings),
       paths: pathRules(RED.settings as HttpSettings),
       keys: clientsOf(live, node.id),
+      cors: config.cors,
       endpoints: endpoints.filter(({ runtime }) => runtime === node.id),
     });
   }

@@ -4,6 +4,7 @@ import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot, jsonLimit, pathRules } from '../../config/http/http-settings.ts';
 import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/endpoints.ts';
+import type { Origins, OtherOrigins } from '../../endpoint/clients/origins.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
@@ -13,7 +14,9 @@ import type { Deployment } from '../deploy/deployment.ts';
 import { barredByHooks } from '../deploy/http-facts.ts';
 import { EndpointOfFlow } from './endpoint-of-flow.ts';
 import { type HostPlace, type HostSettings, hostPlace, isOwnCommand, passesEditor } from './host-place.ts';
-import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { coreHandler, type HttpRequest, type HttpResponse } from './http-types.ts';
+
+type CorsHandler = (request: IncomingMessage, response: ServerResponse, next: () => void) => void;
 
 /** Hooks are looked for at most this often, because every request asks. */
 const LOOK_MS = 100;
@@ -28,6 +31,8 @@ export class CompiledHost {
   /** Why endpoints are not compiled, by their paths. */
   #uncompiled: ReadonlyMap<string, string> = new Map();
   readonly #place: HostPlace;
+  /** Node-RED's own handler for requests of other origins; null if its settings have none. */
+  readonly #nodeCors: CorsHandler | null;
   /** Path of the application of the HTTP-in nodes, without a slash at its end. */
   readonly #root: string;
   #isInFront = false;
@@ -41,6 +46,8 @@ export class CompiledHost {
     this.#tracing = tracing;
     const settings = RED.settings as HostSettings;
     this.#place = hostPlace(settings, isOwnCommand(), Number.parseInt(String(RED.version()), 10));
+    const { httpNodeCors } = RED.settings as HttpSettings;
+    this.#nodeCors = httpNodeCors ? coreHandler<CorsHandler>(RED, 'cors', httpNodeCors) : null;
     this.#root = httpRoot(RED.settings as HttpSettings).replace(/\/$/, '');
   }
 
@@ -102,13 +109,16 @@ export class CompiledHost {
     if (!deployed || answers.some((answer) => flawOf(answer) !== null) || this.#isOfEditor(spec.path)) return null;
     const { service, route } = deployed;
     const { timeoutMs, maxPayloadBytes: maxBytes } = service.config;
-    const headers = this.#place.tag === 'server' ? this.#place.headers : [];
+    // What pages of other origins may do is then decided for each request.
+    const isDecided = this.#nodeCors !== null || service.origins.areSet;
+    const headers = isDecided ? [] : this.#headersInFront;
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
     const stageNames = route.stages.map((id) => deployment.stageNames.get(id) ?? id);
     const behind = { RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages, stageNames };
     return {
       spec: { ...spec, model },
       clients: service.clients,
+      origins: this.#originsOf(service.origins),
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
       runtime: new EndpointOfFlow(behind),
       stageNames,
@@ -116,6 +126,33 @@ export class CompiledHost {
       failure: spec.failure ? prepareAnswer(spec.failure, headers) : null,
       direct: prepareAnswer({ statusCode: null, headers: {} }, headers),
     };
+  }
+
+  /** Does what Node-RED does for pages of other origins, by its own `httpNodeCors` and by the runtime's. */
+  #originsOf(own: Origins): OtherOrigins {
+    const handler = this.#nodeCors;
+    if (!handler) return own;
+    return {
+      allows: (origin) => own.allows(origin),
+      mark: (request, response) => {
+        const [name, value] = own.areSet ? [] : this.#headersInFront;
+        if (name !== undefined && value !== undefined) response.setHeader(name, value);
+        own.mark(request, response);
+        handler(request, response, () => {});
+      },
+      preflight: (request, response) => {
+        if (request.method !== 'OPTIONS' || own.preflight(request, response)) return request.method === 'OPTIONS';
+        let isAnswered = true;
+        handler(request, response, () => {
+          isAnswered = false;
+        });
+        return isAnswered;
+      },
+    };
+  }
+
+  get #headersInFront(): readonly string[] {
+    return this.#place.tag === 'server' ? this.#place.headers : [];
   }
 
   /** Whether the path is below the editor's root, although not all paths of HTTP-in nodes are. */

@@ -4,12 +4,14 @@
  * Holds requests during a deploy: their routes do not exist until the new flows have started, and Node-RED would answer
  * 404. Answers 503 when the flows have stopped for good.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, type ModeletError } from '../../core/errors.ts';
 import { unescapedPath, withKnownCharset } from '../../endpoint/request-head.ts';
 import type { HttpInNode } from '../../flow/graph.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
+import { moveBeforePreflights } from '../deploy/http-facts.ts';
 import { answerError } from '../request/direct-answers.ts';
 import type { HttpClients } from '../request/http-clients.ts';
 import { setAnswerForm } from './answer-form.ts';
@@ -52,7 +54,13 @@ export class HttpHold {
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
     // The compiler of endpoints knows it by its name, see http-facts.ts.
     const modeletRequests: Handler = (request, response, next) => this.#handle(request, response, next);
-    if (app) app.use(modeletRequests);
+    const modeletPreflights: Handler = (request, response, next) => {
+      if (!this.#preflight(request, response)) next();
+    };
+    if (!app) return;
+    app.use(modeletRequests);
+    app.use(modeletPreflights);
+    moveBeforePreflights(app);
   }
 
   /**
@@ -99,6 +107,16 @@ export class HttpHold {
     this.#admit(request, response, endpoint, next);
   }
 
+  /** Answers a browser that asks before a page of another origin calls. Returns false if it asks for none of ours. */
+  #preflight(request: HttpRequest, response: HttpResponse): boolean {
+    const { method, path, headers } = request;
+    const wanted = headers['access-control-request-method'];
+    if (method !== 'OPTIONS' || typeof wanted !== 'string') return false;
+    const endpoint = this.#endpoints.find({ method: wanted.toUpperCase(), path: unescapedPath(path) });
+    const answer = response as unknown as ServerResponse;
+    return endpoint?.origins?.preflight(request as unknown as IncomingMessage, answer) ?? false;
+  }
+
   /** Finds the endpoint of a request, also if its path is encoded more than it must be, and Express would not know it. */
   #find(request: HttpRequest): Endpoint | undefined {
     const { method, path } = request;
@@ -111,9 +129,10 @@ export class HttpHold {
   }
 
   /** Prepares a request and its response, only once even if the request returns after a deploy. */
-  #prepare(request: HttpRequest, response: HttpResponse, { maxBytes, countRefused }: Endpoint): void {
+  #prepare(request: HttpRequest, response: HttpResponse, { maxBytes, countRefused, origins }: Endpoint): void {
     if (this.#prepared.has(response)) return;
     this.#prepared.add(response);
+    origins?.mark(request as unknown as IncomingMessage, response as unknown as ServerResponse);
     setAnswerForm(request, response);
     if (asksOnly(request)) return;
     const { headers } = request;

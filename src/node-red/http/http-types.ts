@@ -1,4 +1,7 @@
-/** The used part of the Express requests and responses behind Node-RED's HTTP nodes. */
+/** The used part of Express behind Node-RED's HTTP nodes: its requests, its responses, and handlers of Node-RED's own. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import type { AnswerHeaders } from '../../endpoint/request-id.ts';
 
@@ -58,4 +61,14 @@ export function atRoot(settings: HttpSettings, request: HttpRequest): Pick<HttpR
 /** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */
 export function asksOnly({ method }: HttpRequest): boolean {
   return method === 'GET' || method === 'HEAD';
+}
+
+/**
+ * Loads a handler from the packages that Node-RED's HTTP-in nodes use, so that it is exactly theirs.
+ * @throws Error if the package is not found
+ */
+export function coreHandler<Handler>(RED: NodeAPI, name: string, ...options: readonly unknown[]): Handler {
+  const { coreNodesDir = '/' } = RED.settings as { readonly coreNodesDir?: string };
+  const require = createRequire(join(coreNodesDir, 'package.json'));
+  return (require(name) as (...options: readonly unknown[]) => Handler)(...options);
 }
