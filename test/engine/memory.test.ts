@@ -66,6 +66,17 @@ test('an entry refuses what does not fit, and takes more when memory is free; a 
   assert.equal(rig.engine.status().heldBytes, 0);
 });
 
+test('a request larger than the memory passes alone, also through branches', async () => {
+  const rig = new Rig(LARGE, LARGE);
+  const branch = (ref: number) => ({ stages: [ref], next: null });
+  const terms = { mode: 'all', quorum: 2, total: 2, partial: 'error', names: ['one', 'two'] } as const;
+  const next = { kind: 'fork', gather: 9, terms, timeoutMs: 1000, branches: [branch(1), branch(2)] } as const;
+  const leg = { stages: [], next: { ...next, after: { stages: [], next: null } } };
+  await rig.apply({ stages: [stage(1), stage(2)], routes: [{ ref: 1, stages: [1, 2], taps: [], leg }] });
+  await rig.submit([1], { payload: payload(LARGE) });
+  assert.deepEqual([rig.pool(1).held().length, rig.pool(2).held().length], [1, 1]);
+});
+
 test('items of a dead worker that run again keep no memory for results while they wait', async () => {
   const rig = new Rig(LARGE, 8 * LARGE);
   await rig.apply({ stages: [stage(1, { batching, retryLost: true }), stage(2)], routes: [route(1, [1, 2])] });

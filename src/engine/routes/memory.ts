@@ -47,8 +47,10 @@ export class Memory {
   }
 
   /** Whether a request that has just come may stay. One alone always may. */
-  takes({ held }: Item): boolean {
-    return this.#entered <= this.#half || this.#entered === held;
+  takes(item: Item): boolean {
+    let request = item;
+    while (request.parent) request = request.parent;
+    return this.#entered <= this.#half || this.#entered === request.held;
   }
 
   /** Counts the payload of an item. A branch shares that of its parent until a stage has made one of its own. */
