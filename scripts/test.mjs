@@ -11,7 +11,7 @@ import { findChromium, jobsOf, longForms } from './testing/jobs.mjs';
 import { Progress, timeOf } from './testing/progress.mjs';
 import { runAll } from './testing/run.mjs';
 import { countTests, printFailures, printSkipped, printTimes } from './testing/summary.mjs';
-import { keyOf, record } from './testing/times.mjs';
+import { expectedSeconds, keyOf, record } from './testing/times.mjs';
 
 const { values: options, positionals: words } = parseArgs({
   allowPositionals: true,
@@ -22,6 +22,7 @@ const { values: options, positionals: words } = parseArgs({
     'no-build': { type: 'boolean' },
     test: { type: 'string' },
     record: { type: 'boolean' },
+    list: { type: 'boolean' },
   },
 });
 /** With CI=true, a test that cannot run fails. */
@@ -58,7 +59,7 @@ function chooseJobs() {
   const files = withoutMissing(words.length > 0 ? bearing(testFiles(), words) : testFiles());
   const has = (mark) => (file) => file.marks.has(mark);
   if (!options.full) {
-    const chosen = words.length > 0 ? files : files.filter((file) => file.inProcess || file.marks.has('quick'));
+    const chosen = words.length > 0 ? files : files.filter(isQuick);
     return jobsOf(chosen, five ?? four);
   }
   const jobs = [];
@@ -102,6 +103,35 @@ function withoutMissing(files) {
   return files.filter((file) => !needBrowser.includes(file));
 }
 
+/** Prints the table of test files: their marks, their usual seconds, and whether `npm test` runs them. */
+function list() {
+  const files = words.length > 0 ? bearing(testFiles('test', 'ts'), words) : testFiles('test', 'ts');
+  const rows = files.map((file) => [
+    file.name,
+    [...file.marks].join(' '),
+    String(expectedSeconds(file.name)),
+    isQuick(file) ? 'npm test' : 'npm run test:full',
+  ]);
+  const head = ['file', 'marks', 'seconds', 'first command that runs it'];
+  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column].length)));
+  for (const row of [head, ...rows])
+    console.log(
+      row
+        .map((cell, column) => cell.padEnd(widths[column]))
+        .join('  ')
+        .trimEnd(),
+    );
+  console.log(`\n${files.length} files, ${files.filter(isQuick).length} of them by npm test`);
+}
+
+function isQuick(file) {
+  return file.inProcess || file.marks.has('quick');
+}
+
+if (options.list) {
+  list();
+  process.exit();
+}
 install();
 if (!options['no-build'] && !check('build', 'scripts/build.mjs')) process.exit(1);
 if (words.length === 0 && !options['no-build']) {

@@ -13,7 +13,7 @@ import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../fixtures/node-s
 import { Fails, FORM_ROWS, type FormRow } from '../fixtures/value-forms.ts';
 import { BADGES } from './badges.ts';
 import { ERROR_CAUSES } from './error-causes.ts';
-import { folderRows, subjectRows } from './test-files.ts';
+import { subjectRows } from './test-files.ts';
 
 type Property = NodeSchema['properties'][string];
 
@@ -29,7 +29,6 @@ const TABLES: Readonly<Record<string, (argument: string) => string>> = {
   forms: () =>
     table(['value', 'in JavaScript', 'in Python', 'in JSON', 'in msgpack'], Object.entries(FORM_ROWS).map(formRow)),
   'tests-by-subject': () => table(['subject', 'test files'], subjectRows()),
-  'tests-by-folder': () => table(['folder', 'files', '`npm test` runs', 'once', 'long', 'shared'], folderRows()),
   version: () => `The version of the protocol is ${WIRE_VERSION}.`,
 };
 

@@ -1,4 +1,4 @@
-/** What `npm test` runs of all test files, and the subjects of the README that its tests show with the real thing. */
+/** The subjects of the README that `npm test` shows with the real thing, and the test files that show them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stage } from '../../src/config/schemas/stage.ts';
@@ -14,13 +14,12 @@ interface TestFile {
   readonly inProcess: boolean;
 }
 
-const { testFiles, MARKS } = (await import(join(repositoryRoot, 'scripts', 'testing', 'files.mjs'))) as {
+const { testFiles } = (await import(join(repositoryRoot, 'scripts', 'testing', 'files.mjs'))) as {
   testFiles(below: string, ending: string): TestFile[];
-  MARKS: readonly string[];
 };
 
-/** The line of a test file's first comment that names its subjects, such as `Shows: node modelet-gate, way listener.` */
-const SHOWS = /^[ /*]*Shows: (.+?)\.(?: \*\/)?$/m;
+/** The sentence of a test file's first comment that names its subjects, such as `Shows: node modelet-gate, way listener.` */
+const SHOWS = /^[ /*]*Shows: ([^.]+)\./m;
 
 const FILES = testFiles('test', 'ts');
 const isQuick = ({ inProcess, marks }: TestFile): boolean => inProcess || marks.has('quick');
@@ -30,10 +29,12 @@ export function subjects(): string[] {
   const [promises = ''] = /^You have a model[\s\S]+?^You write no queue/m.exec(readPage('README.md')) ?? [];
   const types = Object.keys(NODE_SCHEMAS);
   return [
-    ...[...promises.matchAll(/^- \*\*(.+?)\.\*\*/gm)].map(([, promise]) => `promise "${promise}"`),
+    ...[...promises.matchAll(/^- \*\*(.+?)\.?\*\*/gm)].map(([, promise]) => `promise "${promise}"`),
     ...types.map((type) => `node ${type}`),
     ...['process', 'thread', 'remote', ...(stage.properties['source']?.enum ?? [])].map((kind) => `worker ${kind}`),
     ...['flow', 'compiled', 'listener', 'headless', 'KServe', 'stream', 'WebSocket'].map((way) => `way ${way}`),
+    ...types.map((type) => `dialog ${type}`),
+    'dialog sidebar',
   ];
 }
 
@@ -42,7 +43,7 @@ export function shownBy(): Map<string, string[]> {
   const shown = new Map<string, string[]>();
   for (const file of FILES.filter(isQuick)) {
     const [, list = ''] = SHOWS.exec(readFileSync(join(repositoryRoot, file.file), 'utf8')) ?? [];
-    for (const subject of list.split(', ').filter((text) => text !== '')) {
+    for (const subject of list.split(/,[\s*]+/).filter((text) => text !== '')) {
       shown.set(subject, [...(shown.get(subject) ?? []), file.name]);
     }
   }
@@ -53,19 +54,4 @@ export function shownBy(): Map<string, string[]> {
 export function subjectRows(): string[][] {
   const shown = shownBy();
   return subjects().map((subject) => [subject, (shown.get(subject) ?? []).map((name) => `\`${name}\``).join(', ')]);
-}
-
-/** Returns the rows of the table of folders: how many files there are, and how many bear each mark. */
-export function folderRows(): string[][] {
-  const folders = [...new Set(FILES.map(({ folder }) => folder))].sort();
-  return folders.map((folder) => {
-    const files = FILES.filter((file) => file.folder === folder);
-    const count = (has: (file: TestFile) => boolean): string => String(files.filter(has).length || '');
-    return [
-      `\`${folder}\``,
-      String(files.length),
-      count(isQuick),
-      ...MARKS.slice(1).map((mark) => count(({ marks }) => marks.has(mark))),
-    ];
-  });
 }
