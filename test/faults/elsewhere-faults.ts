@@ -49,7 +49,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'a stored message kills each worker that gets it',
     requests: 'none but itself: after the first death it runs alone',
     recovery: 'after `maxAttempts` it is a dead letter, shown and to be driven again',
-    suite: 'nodered/durable-gate.shared',
+    suite: 'nodered/durable-gate.quick.shared',
     test: 'runs a message that kills its worker alone, and makes it a dead letter',
   },
   {
@@ -91,14 +91,14 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: '`predict` sorts or empties the array of inputs that it got',
     requests: 'none notices: `postprocess` gets each result with the input of its own request',
     recovery: 'none needed',
-    suite: 'worker/run-batch',
+    suite: 'worker/run-batch.quick',
     test: 'postprocess gets the input of its own request',
   },
   {
     name: 'a modelet writes all its results into the same Buffer or array',
     requests: 'none notices: each gets its own result',
     recovery: 'none needed',
-    suite: 'worker/run-batch',
+    suite: 'worker/run-batch.quick',
     test: 'when predict writes all results of a batch of single items into the same Buffer or typed array',
   },
   {
@@ -189,7 +189,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'an ONNX model has an output that its runtime cannot return (`ZipMap` of scikit-learn)',
     requests: '`stage_unavailable`, which says how to export the model',
     recovery: 'the model is exported anew',
-    suite: 'processes/onnx',
+    suite: 'processes/onnx.quick',
     test: 'does not start, and says how to export it: no output vanishes',
   },
   {
@@ -246,7 +246,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'a client of a WebSocket sends messages without waiting, stops reading or goes away',
     requests: 'its own: the connection ends with code 1013, the modelet waits, or what is under way is closed',
     recovery: 'none is needed',
-    suite: 'processes/endpoint-sockets.once',
+    suite: 'processes/endpoint-sockets.quick.once',
     test: 'a silent client is pinged, and too many messages at once end the connection',
   },
 ];
