@@ -220,7 +220,12 @@ describe('configuration: a stage that does not start', () => {
       /must export a function or a class/,
       /text.cjs/,
     ],
-    ['a start that takes too long', { setup: 'await new Promise(() => {});', startTimeoutMs: '100' }, /100 ms/],
+    [
+      'a start that takes too long',
+      { setup: 'await new Promise(() => {});', startTimeoutMs: '100' },
+      /within \d+ ms \(startTimeoutMs\): [\d.]+ s so far/,
+      /startTimeoutMs, [\d.]+ s so far/,
+    ],
   ];
   for (const [what, properties, cause, shown = cause] of BROKEN) {
     test(`${what}: the badge has the cause, and the answer is 503 at once`, async () => {
