@@ -34,6 +34,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     v2Path: '/triton',
     baseUrl: 'https://api.example.com/v1',
     listen: '127.0.0.1:8080',
+    cors: 'https://app.example.com',
   },
   'modelet-keys': { name: 'customers' },
   'modelet-broker': { name: 'shared', url: 'rediss://example.org:6380/1', prefix: 'plant.7' },
