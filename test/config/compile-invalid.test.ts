@@ -87,7 +87,7 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { mediaTypes: '*/png' }, /^mediaTypes: "\*\/png" is not/],
   ['stage', { mediaTypes: 'text/plain;charset=utf-8' }, /^mediaTypes/],
   ['collector', { order: 'random' }, /^order: .*completion, arrival/],
-  ['feed', { from: 'csv' }, /^from: .*array, lines, jsonl/],
+  ['feed', { from: 'xml' }, /^from: .*array, lines, jsonl, csv/],
   ['metrics', { intervalMs: 99 }, /^intervalMs: must be >= 100/],
   ['metrics', { intervalMs: 'often' }, /^intervalMs: must be integer/],
   ['feed', { window: 0 }, /^window: must be >= 1/],
