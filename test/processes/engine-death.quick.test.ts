@@ -74,8 +74,11 @@ describe('kill -9 of the engine', () => {
     const service = await serve(t, { stages: [{ id: 'parent', file: 'parent' }] });
     await service.ready();
     const child = await service.value<number>(null);
-    kill9(service.enginePid);
+    const dead = service.enginePid;
+    kill9(dead);
     await until('the grandchild is gone', () => !isAlive(child));
+    // They die first: a request that comes right then still meets the dead engine.
+    await until('the server has noticed', () => service.enginePid !== dead);
     assert.ok(isAlive(await service.value<number>(null)), 'and a new one is started');
   });
 

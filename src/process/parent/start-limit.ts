@@ -65,7 +65,8 @@ export class StartLimit {
       const now = this.#clock.now();
       this.#noteSigns(start, now);
       this.#onLook();
-      if (now - start.livedAt < this.#limitMs) this.#look(start);
+      // The same sum as in `next`: a difference could be smaller by a rounding error, and the look would be at once again.
+      if (now < start.livedAt + this.#limitMs) this.#look(start);
       else this.#endSilent(start, now);
     });
   }
