@@ -307,7 +307,7 @@ export interface EngineStatus {
   /** Number of requests whose branches are under way, by the number of the node that gathers them; absent: none. */
   readonly gathering?: readonly (readonly [node: number, requests: number])[];
   readonly rssBytes: number;
-  /** Bytes of all payloads, results that stages are expected to give included; absent: not told. */
+  /** Bytes of all payloads, results that stages are expected to give and unread answers included; absent: not told. */
   readonly heldBytes?: number;
   /** Absent if the engine never had a listener. */
   readonly listener?: ListenerStatus;

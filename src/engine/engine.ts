@@ -27,6 +27,7 @@ import { liveRoutes } from './routes/live-routes.ts';
 import { Router } from './routes/router.ts';
 import { type LiveRoute, lastStage } from './stage/item.ts';
 import { Stage } from './stage/stage.ts';
+import { answersFull } from './stage/stage-errors.ts';
 import type { StageHost } from './stage/stage-host.ts';
 import { VersionTable } from './versions/version-table.ts';
 
@@ -42,6 +43,8 @@ export interface EngineOutput {
   onShares(): void;
   onDescribed(stage: DescribedStage): void;
   onLog(record: LogRecord): void;
+  /** Returns the bytes of outcomes that have not left the process. Default: none wait. */
+  unsentBytes?(): number;
 }
 
 export class Engine {
@@ -77,6 +80,7 @@ export class Engine {
     this.#versions = new VersionTable({ onLog: output.onLog, onShares: output.onShares });
     this.#router = new Router({
       ...{ clock, maxPayloadBytes, maxQueueBytes, versions: this.#versions },
+      unsentBytes: () => output.unsentBytes?.() ?? 0,
       onRoom: () => this.#pumpAll(),
       onOutcome: (item) => output.onOutcome(item),
       onTap: (tap) => output.onTap(tap),
@@ -98,7 +102,7 @@ export class Engine {
       mayLeave: (item) => this.#router.mayLeave(item),
       hasMemory: (item) => this.#router.memory.takes(item),
       onRun: (item) => this.#router.onRun(item),
-      onStopped: (item) => this.#router.memory.expect(item, 0),
+      onStopped: (item) => this.#router.memory.stopped(item),
       onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),
       onDescribed: (stage, description) => output.onDescribed({ stage, description }),
@@ -132,12 +136,17 @@ export class Engine {
     for (const wire of items) {
       const route = this.#routes.get(wire.routeRef) ?? this.#earlier.get(wire.routeRef);
       if (!route) {
-        const error = new ModeletError('shutting_down', 'the pipeline was changed before the request arrived');
-        this.#output.onOutcome({ ...wire, ok: false, payload: encodeFailure(encodeError(error), null) });
+        this.#refuse(wire, new ModeletError('shutting_down', 'the pipeline was changed before the request arrived'));
         continue;
       }
-      this.#router.submit(wire, route);
+      const bytes = wire.payload.bytes.byteLength;
+      if (wire.patient || this.#router.memory.hasRoomForAnswer(route.leg, bytes)) this.#router.submit(wire, route);
+      else this.#refuse(wire, answersFull(route.stages[0]?.name ?? ''));
     }
+  }
+
+  #refuse(wire: WireItem, error: ModeletError): void {
+    this.#output.onOutcome({ ...wire, ok: false, payload: encodeFailure(encodeError(error), null) });
   }
 
   /** Forgets requests whose callers no longer wait. */

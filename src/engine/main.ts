@@ -115,6 +115,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     onShares: () => sendStatus(),
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
     onLog,
+    unsentBytes: () => listener.unreadBytes + channel.waitingBytes + channel.bufferedBytes,
   };
   const engine = new Engine(createPool, output, systemClock, settings.maxPayloadBytes, settings.maxQueueBytes);
   const listener = new LazyListener(

@@ -29,7 +29,8 @@ test('a stage whose results grow makes only as many as have memory, and goes on 
     if (rig.pool(2).held().length > 0) rig.pool(2).answer();
     await rig.turn();
   }
-  assert.ok(most <= 5 * LARGE + 20 * KB, `${most} bytes`);
+  // With the answer that stage 2 makes.
+  assert.ok(most <= 6 * LARGE + 20 * KB, `${most} bytes`);
   assert.deepEqual(rig.answers().map(Number).length, 20);
   assert.equal(rig.engine.status().heldBytes, 0);
 });
@@ -88,5 +89,40 @@ test('items of a dead worker that run again keep no memory for results while the
     await rig.turn();
   }
   assert.equal(rig.answers().length, 4);
+  assert.equal(rig.engine.status().heldBytes, 0);
+});
+
+test('answers that clients do not read hold back stages and, by the expected size of an answer, entries', async () => {
+  const rig = new Rig(LARGE, 10 * LARGE);
+  const stages = [stage(1), stage(2)];
+  await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [1])] });
+  const begin = (id: number, more = {}) => rig.submit([id], { payload: payload(KB), ...more });
+  await begin(1);
+  await unpack(rig);
+  rig.pool(2).answerFromHost(() => ({ ok: true, payload: payload(KB), timings: [] }));
+  await rig.turn();
+  assert.deepEqual(rig.answers(), ['1']);
+  rig.unsent = 4.5 * LARGE;
+  await begin(2);
+  await begin(3, { routeRef: 2 });
+  await begin(4, { routeRef: 2, patient: true });
+  assert.deepEqual(rig.answers(), ['3 capacity_exceeded'], 'the answer behind stage 2 is small');
+  await unpack(rig);
+  assert.equal(rig.pool(1).held().length, 0);
+  rig.unsent = 0;
+  await rig.advance(20);
+  assert.equal(await unpack(rig), 1);
+  await rig.finish();
+  assert.deepEqual(rig.answers().sort(), ['2', '4']);
+  assert.equal(rig.engine.status().heldBytes, 0);
+});
+
+test('an answer larger than the memory leaves alone, and a lost worker keeps no room for answers', async () => {
+  const rig = new Rig(10 * LARGE, LARGE);
+  await rig.single({ retryLost: true }, 2);
+  await rig.submit([1], { payload: payload(KB) });
+  rig.pool(1).lose();
+  await rig.finish();
+  assert.deepEqual(rig.answers(), ['1']);
   assert.equal(rig.engine.status().heldBytes, 0);
 });

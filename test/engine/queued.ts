@@ -19,6 +19,7 @@ export function queued(id: number, arrivedAt: number, overrides: Partial<WireIte
     ahead: null,
     held: 0,
     expected: 0,
+    answers: false,
     arrivedAt,
     state: MOVING,
     lookup: null,

@@ -65,6 +65,8 @@ export class Rig {
   /** All pools ever made, in order. */
   readonly pools: FakePool[] = [];
   readonly engine: Engine;
+  /** Bytes of outcomes that nobody has read. */
+  unsent = 0;
 
   /** @param limits most bytes of one payload, and of all */
   constructor(...limits: [] | [payload: number, all: number]) {
@@ -82,6 +84,7 @@ export class Rig {
         onShares: () => (this.changes += 1),
         onDescribed: (stage) => this.described.push(stage),
         onLog: (record) => this.logs.push(record),
+        unsentBytes: () => this.unsent,
       },
       this.clock,
       ...limits,

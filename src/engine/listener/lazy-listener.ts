@@ -38,6 +38,11 @@ export class LazyListener {
     return this.#state.tag === 'loaded' ? this.#state.listener.status : undefined;
   }
 
+  /** Bytes of answers that clients have not read. */
+  get unreadBytes(): number {
+    return this.#state.tag === 'loaded' ? this.#state.listener.unreadBytes : 0;
+  }
+
   apply(plan: EnginePlan): void {
     this.#plan = plan;
     if (this.#state.tag === 'loaded') this.#state.listener.apply(plan);

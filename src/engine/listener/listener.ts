@@ -22,6 +22,7 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import { type ListenerCaller, ListenerRuntime, type RuntimeHost } from './listener-runtime.ts';
 import { ObservationPaths, type Observed } from './observation.ts';
 import { ListeningPort } from './port.ts';
+import { Unread } from './unread.ts';
 
 /** Requests of the server have lower numbers. */
 const FIRST_NUMBER: RequestNumber = 2 ** 50;
@@ -48,6 +49,7 @@ export class Listener {
   readonly #origins: Origins = new Origins();
   readonly #observation: ObservationPaths;
   readonly #port: ListeningPort;
+  readonly #unread: Unread;
   #wasUsed = false;
 
   constructor(boot: EngineBoot, host: ListenerHost, clock: Clock) {
@@ -77,6 +79,7 @@ export class Listener {
       FIRST_NUMBER,
     );
     this.#clients = new Clients(clock);
+    this.#unread = new Unread(clock);
     this.#runtime = new ListenerRuntime(boot, this.#ledger, host, clock);
     this.#observation = new ObservationPaths({
       runtime: boot.runtime,
@@ -95,6 +98,7 @@ export class Listener {
       {
         onRequest: (request, response) => this.#take(request, response),
         onServer: (server) => this.#sockets.serve(server),
+        onConnection: (socket) => this.#unread.connected(socket),
         onChange: () => host.onChange(),
         onLog: (record) => host.onLog(record),
       },
@@ -112,6 +116,11 @@ export class Listener {
       clients: this.#clients.read(),
       slowest: this.#slowRequests.entries(this.#clock.now()),
     };
+  }
+
+  /** Bytes of answers that clients have not read. */
+  get unreadBytes(): number {
+    return this.#unread.bytes;
   }
 
   /** Serves the plan's listener from now on, in one step. Requests under way end as they began. */
@@ -136,6 +145,7 @@ export class Listener {
   settle(item: WireItem): boolean {
     if (item.id < FIRST_NUMBER) return false;
     this.#host.onBytes(item.payload.bytes.byteLength);
+    this.#unread.wrote(item.payload.bytes.byteLength);
     this.#ledger.settle(item.id, outcomeOf(item), item.timings, gatheredOf(item));
     return true;
   }
@@ -144,6 +154,7 @@ export class Listener {
   part({ id, part, payload }: WireItem): boolean {
     if (id < FIRST_NUMBER) return false;
     this.#host.onBytes(payload.bytes.byteLength);
+    this.#unread.wrote(payload.bytes.byteLength);
     this.#ledger.part(id, part, payload, () => this.#host.taken(id, part + 1));
     return true;
   }
@@ -188,6 +199,7 @@ export class Listener {
   }
 
   #take(request: IncomingMessage, response: ServerResponse): void {
+    this.#unread.asked(response);
     if (this.#port.state.tag === 'off') {
       this.#observation.refuseAll(request, response);
       return;

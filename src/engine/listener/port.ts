@@ -8,7 +8,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, ListenOptions } from 'node:net';
+import type { AddressInfo, ListenOptions, Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { formatListen } from '../../config/http/listen.ts';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
@@ -27,6 +27,7 @@ interface PortEvents {
   onRequest(request: IncomingMessage, response: ServerResponse): void;
   /** Called with each server before it listens. */
   onServer(server: Server): void;
+  onConnection(socket: Socket): void;
   onChange(): void;
   onLog(record: LogRecord): void;
 }
@@ -145,6 +146,7 @@ export class ListeningPort {
     };
     if (tls && !isWhole(tls)) throw new Error('the TLS configuration has no key, or no certificate');
     const server: Server = tls ? createTlsServer({ ...TIMES, ...tls }, take) : createServer(TIMES, take);
+    server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => this.#events.onConnection(socket));
     this.#events.onServer(server);
     return server;
   }

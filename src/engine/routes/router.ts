@@ -2,7 +2,6 @@
  * Moves items along their routes, from stage to stage, and settles each exactly once. Decides which version of a stage
  * gets an item, where an item goes behind a stage, and what becomes of an error.
  */
-import type { Clock } from '../../core/clock.ts';
 import { asModeletError, type ErrorCode, type ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import { Table } from '../../core/table.ts';
@@ -30,17 +29,10 @@ import type { VersionTable } from '../versions/version-table.ts';
 import { choose } from './choices.ts';
 import { type ForksHost, failedBefore, fork } from './forks.ts';
 import { HoldBack } from './hold-back.ts';
-import { Memory } from './memory.ts';
+import { Memory, type MemoryHost } from './memory.ts';
 
-export interface RouterHost {
-  readonly clock: Clock;
-  /** Largest payload of a stage, in bytes. */
-  readonly maxPayloadBytes: number;
-  /** Most bytes of payloads. */
-  readonly maxQueueBytes: number;
+export interface RouterHost extends MemoryHost {
   readonly versions: VersionTable;
-  /** What was held back may have room. */
-  onRoom(): void;
   onOutcome(item: WireItem): void;
   /** Sends a copy of a value that passes from one stage to the next. */
   onTap(item: WireItem): void;
@@ -65,7 +57,7 @@ export class Router {
   constructor(host: RouterHost) {
     this.#host = host;
     this.#versions = host.versions;
-    this.memory = new Memory(host.maxQueueBytes, () => host.onRoom());
+    this.memory = new Memory(host);
     const nextNumber = (): RequestNumber => {
       this.#lastOwn += 1;
       return this.#lastOwn;
@@ -343,26 +335,21 @@ export class Router {
     return this.#takes(target, item) && this.#hasMemory(item, [target]);
   }
 
-  /** Keeps memory for the result of an item. What leaves its route with it is not kept. */
+  /** Keeps memory for the result of an item, unless it is a copy, or its request has ended. */
   onRun(item: Item): void {
-    if (nextStage(item) || item.leg.following.length > 0) this.memory.expect(item, this.#resultBytes(item));
+    if (this.#items.has(item.id)) this.memory.expect(item);
   }
 
-  #resultBytes(item: Item): number {
-    return lastStage(item).resultBytes(item, this.#host.maxPayloadBytes);
-  }
-
-  /** Whether the result of an item has room. If the stages behind are empty, it has: nothing else would make room. */
+  /** Whether the result of an item has room in front of the stages to which it may go. */
   #hasMemory(item: Item, targets: readonly RouteStage[]): boolean {
     const way = (item.timings.length + 1) / Math.max(1, item.leg.route.stages.length - 1);
-    if (this.memory.fits(item, this.#resultBytes(item), way)) return true;
-    return this.memory.expectsNothing && targets.every(({ open }) => open === 0);
+    return this.memory.fits(item, way, targets);
   }
 
   /** Behind a choice, the item may get to any of the stages: a full one holds nothing back while others take items. */
   #mayLeaveLeg(item: Item): boolean {
     const { next, following } = item.leg;
-    if (following.length === 0) return true;
+    if (following.length === 0) return !this.#items.has(item.id) || this.memory.mayAnswer(item);
     if (!this.#hasMemory(item, following)) return false;
     if (next?.kind === 'choice') return following.some((stage) => this.#takes(stage, item));
     return following.every((stage) => this.#takes(stage, item));

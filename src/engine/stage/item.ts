@@ -36,8 +36,8 @@ export interface RouteStage {
   readonly patientRoom: number;
   /** Whether a worker serves. */
   readonly isAvailable: boolean;
-  /** Returns the expected bytes of an item's result. @param most the largest allowed */
-  resultBytes(item: Item, most: number): number;
+  /** Returns the expected bytes of a result, see `Growth`. */
+  resultBytes(input: number, most: number, unknown: number): number;
   /** Number of requests that it has. Written by the engine. */
   open: number;
   /** `entry`: the route begins here, and a full queue may refuse the request. */
@@ -122,6 +122,8 @@ export interface Item extends WireItem {
   /** Bytes of its payload that the engine counts, and of the result that it expects. Written by memory.ts. */
   held: number;
   expected: number;
+  /** Whether the expected result leaves the route. Written by memory.ts. */
+  answers: boolean;
   /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
@@ -174,6 +176,7 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
     gathered: null,
     held: 0,
     expected: 0,
+    answers: false,
     arrivedAt: 0,
     state: MOVING,
     lookup: null,

@@ -28,6 +28,12 @@ export function queueFull(definition: StageDefinition, meanRunMs: number, hasMem
   });
 }
 
+/** For a request whose answer would have to wait behind those that clients do not read. */
+export function answersFull(stage: string): ModeletError {
+  const message = 'answers that their clients have not read yet fill the memory of the queues (maxQueueMb)';
+  return new ModeletError('capacity_exceeded', message, { stage, retryAfterSeconds: 1 });
+}
+
 export function expired(stage: string): ModeletError {
   return new ModeletError('deadline_exceeded', `deadline passed in the queue of stage ${stage}`, { stage });
 }

@@ -80,8 +80,8 @@ export class Stage implements RouteStage {
     return roomOf(this.#definition);
   }
 
-  resultBytes({ payload }: Item, most: number): number {
-    return this.#recent.growth.of(payload.bytes.byteLength, most);
+  resultBytes(...input: Parameters<RouteStage['resultBytes']>): number {
+    return this.#recent.growth.of(...input);
   }
 
   get lastInput(): Payload | null {
