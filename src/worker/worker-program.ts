@@ -13,6 +13,7 @@ import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } fr
 import { CallSignals, contextOfNoCall, type WorkerContext } from './batch/call-signals.ts';
 import { tryExample, warmUp } from './batch/examples.ts';
 import { PartsOut } from './batch/parts-out.ts';
+import { proven } from './batch/proven.ts';
 import { runBatch } from './batch/run-batch.ts';
 import { describeModelet } from './modelet/describe.ts';
 import type { LoadedModelet } from './modelet/modelet.ts';
@@ -92,7 +93,7 @@ export class WorkerProgram {
     const context = contextOfNoCall(workerContext);
     this.#isLoading = true;
     this.#touched.begin();
-    const modelet = await loadSource(boot.modelet, context);
+    const loaded = await loadSource(boot.modelet, context);
     const { concurrency } = boot.modelet;
     const run: Serving['run'] = {
       context,
@@ -101,11 +102,15 @@ export class WorkerProgram {
       stage: boot.stage,
       maxPayloadBytes: boot.maxPayloadBytes,
       maxReplyBytes: LONGEST_FRAME - HEAD,
-      checks: payloadChecks(boot.modelet, modelet),
+      checks: payloadChecks(boot.modelet, loaded),
     };
     this.#isLoading = false;
-    await modelet.setup();
-    await this.#metrics.quietly(() => warmUp(modelet, boot.batchSize, run));
+    await loaded.setup();
+    const modelet = await this.#metrics.quietly(async () => {
+      const tried = await proven(loaded, boot.batchSize, run);
+      await warmUp(tried, boot.batchSize, run);
+      return tried;
+    });
     this.#touched.end();
     const usage = new UsageReporter(systemClock, (usage) => this.#report(usage));
     const places = new Places<BatchFrame | TryFrame>(concurrency, {

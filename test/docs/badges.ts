@@ -161,7 +161,7 @@ export const BADGES: readonly Shown[] = [
     node: 'stage',
     badge: stageBadge(stage({ batchWarning: { items: 'singly', text: '' } }), RUNTIME),
     meaning:
-      'A trial did not show that a batch answers as single calls do, so items of a batch run one by one. *Live* says why, see [batches of ONNX models](../guides/onnx.md#batches)',
+      'A trial did not show that a batch answers as single calls do, so items of a batch run one by one. *Live* says why, see [batches of ONNX models](../guides/onnx.md#batches) and [proven batches](../guides/modelets.md#proven-batches)',
   },
   {
     node: 'stage',

@@ -1,5 +1,5 @@
 /** Compares two answers to the same input. Floats may differ in their last digits: sums may run in another order. */
-import { types } from 'node:util';
+import { isDeepStrictEqual, types } from 'node:util';
 import { asTensor, elementType } from '../../core/tensor.ts';
 
 /** Greatest difference of two floats, as a part of the largest float of their array. Other elements must be equal. */
@@ -10,6 +10,8 @@ const TOLERANCE: ReadonlyMap<string | undefined, number> = new Map([
 ]);
 /** Tolerance of numbers that are in no typed array: most come from 32-bit floats. */
 const PLAIN = 1e-3;
+/** Whole numbers may be labels or indexes. */
+const WHOLE = 0;
 /** Differences of single floats that are this small come from rounding. */
 const NOTHING = 1e-6;
 const MOST_SHOWN = 4;
@@ -22,6 +24,8 @@ export interface Difference {
 
 /** Returns the first difference, or null if the answers are alike. */
 export function differenceOf(one: unknown, other: unknown, at: readonly string[] = []): Difference | null {
+  if (types.isMap(one) && types.isMap(other)) return differenceOf([...one], [...other], at);
+  if (types.isSet(one) && types.isSet(other)) return differenceOf([...one], [...other], at);
   if (isObject(one) && isObject(other) && !isLeaf(one) && !isLeaf(other)) {
     const names = Object.keys(one);
     if (names.length !== Object.keys(other).length) return { at, values: [one, other] };
@@ -38,24 +42,35 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return value !== null && typeof value === 'object';
 }
 
-/** Whether the value is compared as one: numbers share their scale. */
+/** Whether the value is compared as one: numbers share their scale, and a Date has no members. */
 function isLeaf(value: object): boolean {
-  return isNumbers(value) || asTensor(value) !== null;
+  return isNumbers(value) || asTensor(value) !== null || !(Array.isArray(value) || isPlain(value));
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }
 
 function areLeavesAlike(one: unknown, other: unknown): boolean {
   if (!isObject(one) || !isObject(other)) {
-    // Whole numbers may be labels or indexes.
-    const tolerance = Number.isInteger(one) && Number.isInteger(other) ? 0 : PLAIN;
+    const tolerance = Number.isInteger(one) && Number.isInteger(other) ? WHOLE : PLAIN;
     return areAlike(one, other, largestOf([one, other]), tolerance, tolerance && NOTHING);
   }
   if (isNumbers(one) && isNumbers(other)) {
-    const tolerance = types.isTypedArray(one) ? (TOLERANCE.get(elementType(one)) ?? 0) : PLAIN;
-    return areListsAlike(one, other, tolerance);
+    return areListsAlike(one, other, toleranceOf(one, other));
   }
   const [mine, its] = [asTensor(one), asTensor(other)];
+  if (!mine && !its) return isDeepStrictEqual(one, other);
   if (!mine || !its || mine.type !== its.type || mine.dims.join() !== its.dims.join()) return false;
   return areListsAlike(mine.data, its.data, TOLERANCE.get(mine.type) ?? 0);
+}
+
+function toleranceOf(one: ArrayLike<unknown>, other: ArrayLike<unknown>): number {
+  if (types.isTypedArray(one)) return TOLERANCE.get(elementType(one)) ?? 0;
+  return Array.isArray(one) && Array.isArray(other) && [one, other].every((list) => list.every(Number.isInteger))
+    ? WHOLE
+    : PLAIN;
 }
 
 /** Says for people what differs: `"y" is [0.641, 0.01] alone, and [0.651, 0.018] together`. */
@@ -76,7 +91,7 @@ function shown(value: unknown): string {
 }
 
 function rounded(value: unknown): string {
-  return typeof value === 'number' ? String(Number(value.toPrecision(3))) : String(value);
+  return typeof value === 'number' && !Number.isInteger(value) ? String(Number(value.toPrecision(3))) : String(value);
 }
 
 /** Whether the value is a typed array, or an array of numbers only. */

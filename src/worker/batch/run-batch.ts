@@ -63,12 +63,17 @@ export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[
   if (going.length > 0) {
     const inputs = going.map(({ index }) => (prepared[index] as { value: unknown }).value);
     const known = going.map(({ index }) => metas[index] as RequestMeta);
-    const answered = modelet.batch
+    const answered = runsTogether(modelet)
       ? await runTogether(modelet, going, inputs, known, run)
       : await runOneByOne(modelet, going, inputs, known, run);
     for (const [position, { index }] of going.entries()) replies[index] = answered[position] as WireItem;
   }
   return withinOneFrame(replies, run);
+}
+
+/** Whether one call takes several inputs. */
+export function runsTogether({ batch, batching }: LoadedModelet): boolean {
+  return batch && batching?.items !== 'singly';
 }
 
 /** Calls `call` for one value after another. Awaits only promises: a batch of synchronous code runs synchronously. */
@@ -115,12 +120,13 @@ function runOneByOne(
     const { item, ctx } = one;
     const input = inputs[index];
     // Checked again before each item, because the items before it took time.
-    const result =
-      unwanted(item, run, run.clock.now()) ??
-      andParts(
-        attempt(() => modelet.predict(input, metas[index] ?? {}, ctx)),
-        (source) => runParts(modelet, source, one, input, run),
-      );
+    const meta = metas[index] ?? {};
+    const predict = (): Attempt => {
+      if (modelet.batch) return predictBatch(modelet, [input], [meta], ctx).then(([only]) => only as Progress);
+      const result = attempt(() => modelet.predict(input, meta, ctx));
+      return andParts(result, (source) => runParts(modelet, source, one, input, run));
+    };
+    const result = unwanted(item, run, run.clock.now()) ?? predict();
     return andThen(result, (progress) => finishAndReply(modelet, one, input, progress, run, going.length));
   });
 }

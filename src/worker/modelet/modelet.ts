@@ -82,8 +82,11 @@ export interface RequestMeta {
  * An error thrown with `code: 'invalid_input'` is the caller's fault (HTTP 422); any other is `modelet_failed` (500).
  */
 export abstract class Modelet<Input = unknown, Output = unknown> {
-  /** Whether `predict` gets an array of inputs and returns an array of the same length. Default false: one input. */
-  static readonly batch?: boolean;
+  /**
+   * Whether `predict` gets an array of inputs and returns an array of the same length. Default false: one input.
+   * `proven`: it does, and the array has one input unless the examples show that a batch answers as single calls do.
+   */
+  static readonly batch?: boolean | 'proven';
   /**
    * Inputs that work. A worker runs them, alone and as a batch, before it is ready. A health check runs them again on
    * request. Each runs as a request with that payload would. Default none.
@@ -175,6 +178,8 @@ export interface LoadedModelet extends Statics {
   readonly outputs?: readonly ModelPort[];
   /** Whether `predict` takes all inputs in one call. */
   readonly batch: boolean;
+  /** Whether its examples must show that a batch answers as single calls do, see batch/proven.ts. */
+  readonly mustProve?: boolean;
   /** Absent or null: a batch answers as single calls do, as far as known. */
   readonly batching?: BatchWarning | null;
   setup(): unknown;

@@ -34,10 +34,13 @@ export function modeletOf(module: object, name: string, definition: Loadable, co
   const statics = staticsOf(exported, name);
   if (!isClass(exported)) return { ...fromFunction(exported as Method, asked), ...statics };
   const instance = Reflect.construct(exported, [definition.init, context]) as Methods;
-  const batch = asked || (exported as { batch?: unknown }).batch === true;
+  const { batch: declared } = exported as { batch?: unknown };
+  const mustProve = declared === 'proven';
+  const batch = asked || mustProve || declared === true;
   const { predict, step } = instance;
   if (typeof predict === 'function') {
-    return { ...fromInstance(instance, batch, (input, _, ctx) => predict.call(instance, input, ctx)), ...statics };
+    const made = fromInstance(instance, batch, (input, _, ctx) => predict.call(instance, input, ctx));
+    return { ...made, mustProve, ...statics };
   }
   if (typeof step !== 'function') throw new TypeError(`the class in ${name} has no method predict, and no step`);
   if (batch) throw new TypeError(`the class in ${name} runs step by step: its call must be "one item", not a batch`);

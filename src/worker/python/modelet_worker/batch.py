@@ -44,7 +44,7 @@ async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> 
     replies = {index: _reply(items[index], value, run) for index, value in enumerate(values) if isinstance(value, Failed)}
     inputs = [values[index] for index in going]
     results = None
-    if modelet.batch and going:
+    if modelet.runs_together and going:
         run.begin([items[index].id for index in going])
         results = await _predict_batch(modelet, inputs)
     # A call that fails gives all items one failure. Results that are failures have one each.
@@ -116,6 +116,8 @@ async def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run
     if reason is not None:
         return reason
     run.begin([item.id])
+    if modelet.batch:
+        return (await _predict_batch(modelet, [value]))[0]
     result = await attempt(modelet.predict, value)
     return await _run_parts(modelet, result, item, value, run) if is_in_parts(result) else result
 

@@ -16,7 +16,9 @@ MOST_EXAMPLES = 3
 def describe(modelet: LoadedModelet, definition: Dict[str, Any], log: Log) -> Dict[str, Any]:
     """Returns the description. `definition`: its schemas override the modelet's, as in the checks."""
     examples = [_text(example) for example in modelet.examples[:MOST_EXAMPLES]]
+    batching = {} if modelet.singly is None else {"batching": {"items": "singly", "text": modelet.singly}}
     return {
+        **batching,
         "inputSchema": _schema("input_schema", either(definition.get("inputSchema"), modelet.input_schema), log),
         "outputSchema": _schema("output_schema", either(definition.get("outputSchema"), modelet.output_schema), log),
         "examples": _short(examples),

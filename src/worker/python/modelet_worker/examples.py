@@ -19,27 +19,27 @@ class WarmUpFailed(Exception):
 async def try_example(modelet: LoadedModelet, example: int, deadline: float, run: Run) -> Optional[bytes]:
     """Runs one example as a request with that payload would run. Returns the encoded error, or None if it works."""
     try:
-        payload = _payload_of(modelet, example, run)
+        payload = payload_of(modelet, example, run)
     except Exception as raised:
         return encode_error(raised)
-    (reply,) = await _run(modelet, [payload], deadline, run)
+    (reply,) = await run_payloads(modelet, [payload], deadline, run)
     return None if reply.ok else b"".join(reply.parts)
 
 
 async def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
     """
-    Runs each example alone. If predict takes batches, then runs one batch that repeats the examples in turn. Raises
+    Runs each example alone. If one call takes several inputs, then runs one batch that repeats the examples in turn. Raises
     WarmUpFailed for the first example that fails.
     """
     count = len(modelet.examples)
     payloads: List[Payload] = []
     for example in range(count):
         try:
-            payloads.append(_payload_of(modelet, example, run))
+            payloads.append(payload_of(modelet, example, run))
         except Exception as raised:
             raise WarmUpFailed(f"the warm-up failed at example {example}: {raised}") from raised
-        _check(await _run(modelet, payloads[-1:], math.inf, run), f"example {example}")
-    if not modelet.batch or count == 0 or batch_size == 1:
+        _check(await run_payloads(modelet, payloads[-1:], math.inf, run), f"example {example}")
+    if not modelet.runs_together or count == 0 or batch_size == 1:
         return
     batch: List[Payload] = []
     size = 0
@@ -47,14 +47,15 @@ async def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
     while len(batch) < batch_size and size < run.max_payload_bytes:
         batch.append(payloads[len(batch) % count])
         size += batch[-1].length
-    _check(await _run(modelet, batch, math.inf, run), f"a batch of {len(batch)} examples")
+    _check(await run_payloads(modelet, batch, math.inf, run), f"a batch of {len(batch)} examples")
 
 
-def _payload_of(modelet: LoadedModelet, example: int, run: Run) -> Payload:
+def payload_of(modelet: LoadedModelet, example: int, run: Run) -> Payload:
     return encode_payload(modelet.examples[example], run.max_payload_bytes, "invalid_input")
 
 
-async def _run(modelet: LoadedModelet, payloads: Sequence[Payload], deadline: float, run: Run) -> List[Reply]:
+async def run_payloads(modelet: LoadedModelet, payloads: Sequence[Payload], deadline: float, run: Run) -> List[Reply]:
+    """Runs payloads as a batch of requests would run."""
     items = [
         Item(index, deadline, payload.codec, memoryview(bytearray(b"".join(payload.parts))))
         for index, payload in enumerate(payloads)

@@ -55,10 +55,14 @@ class Context(NamedTuple):
 
 
 class LoadedModelet(NamedTuple):
-    """A callable modelet. `batch`: predict takes all inputs in one call. `is_async`: some of its code is."""
+    """
+    A callable modelet. `is_async`: some of its code is. `batch`: predict takes a list of inputs. `must_prove`: its examples
+    must show that a batch answers as single calls do.
+    """
 
     is_async: bool
     batch: bool
+    must_prove: bool
     examples: Sequence[Any]
     input_schema: Any
     output_schema: Any
@@ -67,18 +71,26 @@ class LoadedModelet(NamedTuple):
     predict: Call
     postprocess: Optional[Call]
     teardown: Call
+    # Why each list has one input only.
+    singly: Optional[str] = None
+
+    @property
+    def runs_together(self) -> bool:
+        return self.batch and self.singly is None
 
 
 def load(path: str, init: Any, wants_batches: bool, concurrency: int, context: Context) -> LoadedModelet:
     """Runs the file and creates the modelet without calling `setup`. Raises any error that keeps it from loading."""
     exported = find_modelet(import_file(path), path)
-    batch = wants_batches or getattr(exported, "batch", False) is True
+    declared = getattr(exported, "batch", False)
+    must_prove = isinstance(declared, str) and declared == "proven"
+    batch = wants_batches or must_prove or declared is True
     examples = getattr(exported, "examples", ())
     if not isinstance(examples, (list, tuple)):
         raise TypeError(f"examples in {path} must be a list, found {type(examples).__name__}")
     input_schema = schema_of(getattr(exported, "input_schema", None))
     output_schema = schema_of(getattr(exported, "output_schema", None), is_output=True)
-    statics = (batch, examples, input_schema, output_schema)
+    statics = (batch, must_prove, examples, input_schema, output_schema)
     if not inspect.isclass(exported):
         check_concurrency(exported, concurrency)
         predict = accepting(exported, 2)

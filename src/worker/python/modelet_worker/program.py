@@ -23,6 +23,7 @@ from .frames import Channel, Frame, MalformedFrame
 from .metrics import Metrics
 from .modelet import Call, Context, LoadedModelet, Log, explained, is_lasting, load
 from .parts import PartsOut
+from .proof import proven
 from .schemas import input_schema_of, output_check_of
 from .touched_files import TouchedFiles
 
@@ -189,10 +190,15 @@ class Program:
         self.is_loading = False
         self._complete(_call(modelet.setup))
         with self._metrics.quietly():
+            modelet = self._complete(proven(modelet, boot["batchSize"], self._run))
             self._complete(warm_up(modelet, boot["batchSize"], self._run))
         self.touched.end()
         self._modelet = modelet
-        description = describe(modelet, definition, context.log)
+        # Without a batcher, all items run one by one.
+        singly = modelet.singly if boot["batchSize"] > 1 else None
+        if singly is not None:
+            context.log.warn(singly)
+        description = describe(modelet._replace(singly=singly), definition, context.log)
         loaded = {"examples": len(modelet.examples), "description": description, "files": self.touched.all()}
         self._channel.send("loaded", loaded if input_schema is None else {**loaded, "inputSchema": input_schema})
         self._channel.send("report", {"state": "ready"})
