@@ -309,6 +309,8 @@ export interface EngineStatus {
   readonly rssBytes: number;
   /** Bytes of all payloads, results that stages are expected to give and unread answers included; absent: not told. */
   readonly heldBytes?: number;
+  /** Present if there was no room for more bytes in the last seconds. `refuses`: for requests; else only stages wait. */
+  readonly heldBack?: { readonly limitBytes: number; readonly refuses: boolean } | undefined;
   /** Absent if the engine never had a listener. */
   readonly listener?: ListenerStatus;
 }

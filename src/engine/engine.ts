@@ -80,6 +80,7 @@ export class Engine {
     this.#versions = new VersionTable({ onLog: output.onLog, onShares: output.onShares });
     this.#router = new Router({
       ...{ clock, maxPayloadBytes, maxQueueBytes, versions: this.#versions },
+      onChange: () => output.onChange(),
       unsentBytes: () => output.unsentBytes?.() ?? 0,
       onRoom: () => this.#pumpAll(),
       onOutcome: (item) => output.onOutcome(item),
@@ -200,12 +201,14 @@ export class Engine {
       const versions = this.#versions.of(stage);
       return { ...stage.status(), ...(versions ? { versions: versions.status() } : {}) };
     });
-    const { gathering } = this.#router;
+    const { gathering, memory } = this.#router;
+    const { heldBack } = memory;
     return {
       stages,
       ...(gathering.length > 0 ? { gathering } : {}),
       rssBytes: residentBytes(),
-      heldBytes: this.#router.memory.bytes,
+      heldBytes: memory.bytes,
+      ...(heldBack ? { heldBack } : {}),
     };
   }
 

@@ -109,11 +109,15 @@ test('answers that clients do not read hold back stages and, by the expected siz
   assert.deepEqual(rig.answers(), ['3 capacity_exceeded'], 'the answer behind stage 2 is small');
   await unpack(rig);
   assert.equal(rig.pool(1).held().length, 0);
+  assert.deepEqual(rig.engine.status().heldBack, { limitBytes: 10 * LARGE, refuses: true });
   rig.unsent = 0;
   await rig.advance(20);
   assert.equal(await unpack(rig), 1);
   await rig.finish();
   assert.deepEqual(rig.answers().sort(), ['2', '4']);
+  await rig.advance(2000);
+  await rig.advance(2000);
+  assert.equal(rig.engine.status().heldBack, undefined);
   assert.equal(rig.engine.status().heldBytes, 0);
 });
 

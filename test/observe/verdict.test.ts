@@ -38,6 +38,7 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
   [{}, 'All is well.', 'good', null],
   [{ requestsPerSecond: 0, stages: [] }, 'All is well. Nothing runs now.', 'good', null],
   [{ errorsPerSecond: 0.5 }, 'All is well.', 'good', null],
+  [{ memory: 'large: its memory is full', errorsPerSecond: 25 }, 'large: its memory is full.', 'slow', null],
   [{ errorsPerSecond: 25 }, '25 % of the requests fail. The log has their errors.', 'error', null],
   [{ stages: [queued, broken], gates: [BLIND] }, 'broken: does not start: no model.', 'error', broken.id],
   [{ stages: [broken, broken, broken] }, 'broken: does not start: no model. 2 more do not serve.', 'error', broken.id],
@@ -70,7 +71,8 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
 
 for (const [judged, text, kind, node] of CASES) {
   test(`${text} (${Object.keys(judged).join(', ') || 'requests run'})`, () => {
-    const usual = { stages: [stage('work')], gates: [], requestsPerSecond: 100, errorsPerSecond: 0, loop: null };
+    const rates = { requestsPerSecond: 100, errorsPerSecond: 0 };
+    const usual = { stages: [stage('work')], gates: [], memory: null, ...rates, loop: null };
     assert.deepEqual(verdictOn({ ...usual, ...judged }), { kind, text, node });
   });
 }

@@ -105,6 +105,22 @@ describe('a view', () => {
     assert.equal(requestsPerSecond, null);
   });
 
+  test('says that payloads fill the memory of an engine, which waits or refuses', async (t) => {
+    const now = look(await started(t));
+    const { snapshot } = now;
+    for (const [refuses, what] of [
+      [false, 'requests wait'],
+      [true, 'requests are refused'],
+    ] as const) {
+      const engine = { ...snapshot.engine, heldBytes: 300 * 2 ** 20, heldBack: { limitBytes: 512 * 2 ** 20, refuses } };
+      const full = { ...snapshot, name: 'vision', engine };
+      const { verdict, runtimes } = viewBetween([], [{ ...now, snapshot: full }], AROUND);
+      const text = `vision: queue memory is full, payloads have 300 of 512 MB (maxQueueMb): ${what}`;
+      assert.deepEqual(verdict, { kind: 'slow', text: `${text}.`, node: null });
+      assert.deepEqual(runtimes[0]?.warnings, [text]);
+    }
+  });
+
   test('says in which health a stage is', async (t) => {
     const now = look(await started(t));
     const [worker] = now.snapshot.stages[0]?.workers ?? [];

@@ -7,6 +7,7 @@
  * not hold up the stages that come before the last.
  */
 import type { Clock } from '../../core/clock.ts';
+import type { EngineStatus } from '../../core/model.ts';
 import { type Item, type LiveLeg, nextStage } from '../stage/item.ts';
 
 /** Bytes of a result for each byte of an input while a stage has given none: a JPEG may unpack a few hundred times. */
@@ -20,6 +21,8 @@ const UNKNOWN_ANSWER = 1;
 const KEPT = 0.9;
 /** Pause between two looks at what clients have read, while answers wait for that. */
 const LOOK_MS = 20;
+/** The engine says for so long that it holds something back: people look about once a second. */
+const SAID_MS = 2000;
 
 /** Measures how much larger results are than their inputs, mostly by the latest. */
 export class Growth {
@@ -52,6 +55,8 @@ export interface MemoryHost {
   unsentBytes(): number;
   /** What was held back may have room. */
   onRoom(): void;
+  /** `heldBack` has become undefined. */
+  onChange(): void;
 }
 
 export class Memory {
@@ -64,6 +69,7 @@ export class Memory {
   #leaving = 0;
   #isWanted = false;
   #isLooking = false;
+  #held: { refuses: boolean; at: number } | null = null;
 
   constructor(host: MemoryHost) {
     this.#half = host.maxQueueBytes / 2;
@@ -75,17 +81,26 @@ export class Memory {
     return Math.round(this.#entered + this.#made + this.#expected + this.#leaving + this.#host.unsentBytes());
   }
 
+  /** What it has held back in the last seconds; undefined: nothing. */
+  get heldBack(): EngineStatus['heldBack'] {
+    return this.#held ? { limitBytes: 2 * this.#half, refuses: this.#held.refuses } : undefined;
+  }
+
   /** Whether a request that has just come may stay. One alone always may. */
   takes(item: Item): boolean {
     let request = item;
     while (request.parent) request = request.parent;
-    return this.#entered === request.held || this.#entered + this.#host.unsentBytes() <= this.#half;
+    if (this.#entered === request.held || this.#entered + this.#host.unsentBytes() <= this.#half) return true;
+    this.#holdsBack(true);
+    return false;
   }
 
   /** Whether the answer to a request that comes now is likely to have room. @param leg the whole way of the request */
   hasRoomForAnswer(leg: LiveLeg, bytes: number): boolean {
     const unsent = this.#host.unsentBytes();
-    return unsent === 0 || unsent + grownOn(leg, bytes, this.#host.maxPayloadBytes) <= this.#half;
+    if (unsent === 0 || unsent + grownOn(leg, bytes, this.#host.maxPayloadBytes) <= this.#half) return true;
+    this.#holdsBack(true);
+    return false;
   }
 
   /** Counts the payload of an item. A branch shares that of its parent until a stage has made one of its own. */
@@ -115,7 +130,9 @@ export class Memory {
     const made = this.#made - (item.passed ? item.held : 0) + this.#expected;
     if (made + this.#resultOf(item, UNKNOWN_GROWTH) <= (this.#half * (1 + Math.min(1, way))) / 2) return true;
     this.#isWanted = true;
-    return this.#expected <= 0 && behind.every(({ open }) => open === 0);
+    if (this.#expected <= 0 && behind.every(({ open }) => open === 0)) return true;
+    this.#holdsBack(false);
+    return false;
   }
 
   /** Whether the answer of an item has room. One alone always has, and so has a branch: others of its request may wait. */
@@ -123,6 +140,7 @@ export class Memory {
     const others = this.#leaving + this.#host.unsentBytes();
     if (item.parent || others === 0 || others + this.#resultOf(item, UNKNOWN_ANSWER) <= this.#half) return true;
     this.#isWanted = true;
+    this.#holdsBack(false);
     this.#look();
     return false;
   }
@@ -145,6 +163,24 @@ export class Memory {
 
   #resultOf({ stage, payload }: Item, unknown: number): number {
     return stage.resultBytes(payload.bytes.byteLength, this.#host.maxPayloadBytes, unknown);
+  }
+
+  #holdsBack(refuses: boolean): void {
+    const before = this.#held;
+    this.#held = { refuses: refuses || before?.refuses === true, at: this.#host.clock.now() };
+    if (!before) this.#forgetLater(this.#held.at);
+  }
+
+  #forgetLater(since: number): void {
+    this.#host.clock.at(since + SAID_MS, () => {
+      const { at } = this.#held as { at: number };
+      if (at > since) {
+        this.#forgetLater(at);
+        return;
+      }
+      this.#held = null;
+      this.#host.onChange();
+    });
   }
 
   /** Tries again soon: no event tells that a client has read. */

@@ -86,6 +86,8 @@ export interface RuntimeSnapshot {
     readonly rssBytes: number;
     /** Bytes of payloads in the engine, see `maxQueueMb`. */
     readonly heldBytes: number;
+    /** Present if there was no room for more in the last seconds. */
+    readonly heldBack: NonNullable<EngineStatus['heldBack']> | null;
     /** Number of engines that died: in service, and before they were ready. */
     readonly deaths: EngineDeaths;
   };
@@ -180,6 +182,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       error: engine.lastError?.message ?? null,
       rssBytes: parts.status.rssBytes,
       heldBytes: parts.status.heldBytes ?? 0,
+      heldBack: parts.status.heldBack ?? null,
       deaths: engine.deaths,
     },
     listener: parts.listener,

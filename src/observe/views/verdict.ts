@@ -29,6 +29,8 @@ export interface JudgedStage {
 export interface Judged {
   readonly stages: readonly JudgedStage[];
   readonly gates: readonly Pick<GateSnapshot, 'id' | 'name' | 'open' | 'control' | 'why' | 'waiting' | 'source'>[];
+  /** What is held back because payloads fill the memory of an engine; null if nothing. */
+  readonly memory: string | null;
   readonly requestsPerSecond: number;
   readonly errorsPerSecond: number;
   /** Busy time of Node-RED's event loop; null if it is not measured. */
@@ -56,6 +58,7 @@ export function verdictOn(judged: Judged): Verdict {
     brokenGate(judged) ??
     starting(judged) ??
     overdue(judged) ??
+    full(judged) ??
     failing(judged) ??
     whatWaits(judged) ??
     well(judged)
@@ -108,6 +111,10 @@ function overdue({ stages }: Judged): Verdict | null {
 /** @returns what a stage does that has these batches */
 export function overdueWords(count: number): string {
   return `runs ${count === 1 ? 'a batch' : `${count} batches`} that no caller waits for any more`;
+}
+
+function full({ memory }: Judged): Verdict | null {
+  return memory === null ? null : { kind: 'slow', text: `${memory}.`, node: null };
 }
 
 function failing({ requestsPerSecond, errorsPerSecond }: Judged): Verdict | null {

@@ -17,6 +17,8 @@ import { type ItemTimes, overdueWords, slowestOf, timesOf, type Verdict, verdict
 import { overdueOf } from './why.ts';
 import { type StageHealth, stageWords } from './words.ts';
 
+const BYTES_PER_MB = 1024 * 1024;
+
 /** A chain of stages as the sidebar draws it. */
 export interface Chain {
   /** Id of the chain's runtime. */
@@ -136,6 +138,7 @@ export function viewBetween(earlier: readonly Measurement[], later: readonly Mea
     verdict: verdictOn({
       stages,
       gates: around.gates,
+      memory: later.map(({ snapshot }) => memoryWords(snapshot)).find((words) => words !== null) ?? null,
       requestsPerSecond: sum(runtimes.map((runtime) => runtime.requestsPerSecond)),
       errorsPerSecond: sum(runtimes.map((runtime) => runtime.errorsPerSecond)),
       loop: around.loop,
@@ -176,7 +179,11 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
     errorsPerSecond: requests?.errorsPerSecond ?? null,
     p50: requests?.p50 ?? null,
     p99: requests?.p99 ?? null,
-    warnings: [...(snapshot.listener?.tag === 'failed' ? [snapshot.listener.message] : []), ...snapshot.pinWarnings],
+    warnings: [
+      ...(snapshot.listener?.tag === 'failed' ? [snapshot.listener.message] : []),
+      ...[memoryWords(snapshot)].filter((words) => words !== null),
+      ...snapshot.pinWarnings,
+    ],
     stages: snapshot.stages.map((stage) => {
       const since = earlier && readingSince(readings.get(stage.id) ?? NOTHING_READ, stage.reading);
       return stageView(stage, snapshot, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
@@ -186,6 +193,14 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
       .filter(({ runtimes }) => runtimes.includes(snapshot.id))
       .map(({ id, method, path, reason }) => ({ id, method, path, reason })),
   };
+}
+
+/** Returns what the engine holds back because its payloads fill the memory of the queues; null if nothing. */
+function memoryWords({ name, engine: { heldBytes, heldBack } }: RuntimeSnapshot): string | null {
+  if (heldBack === null) return null;
+  const [held, limit] = [heldBytes, heldBack.limitBytes].map((bytes) => Math.round(bytes / BYTES_PER_MB));
+  const what = heldBack.refuses ? 'requests are refused' : 'requests wait';
+  return `${name && `${name}: `}queue memory is full, payloads have ${held} of ${limit} MB (maxQueueMb): ${what}`;
 }
 
 /** @param since the stage's reading since the earlier look; null without an earlier look */
