@@ -58,7 +58,8 @@ export type TouchedFile = readonly [path: string, stamp: string];
 
 /** Report of a worker about its modelet, sent before the worker is ready. */
 export interface LoadedReport {
-  readonly files: readonly TouchedFile[];
+  /** The files that the worker has touched; absent: it does not tell. */
+  readonly files?: readonly TouchedFile[];
   /** Number of the modelet's examples. */
   readonly examples: number;
   readonly description: ModeletDescription;

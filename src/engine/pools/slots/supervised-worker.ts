@@ -238,7 +238,7 @@ export class SupervisedWorker<T extends WireItem> {
   /** @throws Error if the schema cannot be used or an example breaks it, which kills the process. */
   #wasLoaded(loaded: LoadedReport): void {
     this.#loaded = loaded;
-    this.#host.onTouched(loaded.files);
+    this.#host.onTouched(loaded.files ?? []);
     const { inputSchema, description } = loaded;
     this.#inputCheck = inputSchema === undefined ? null : inputCheck(inputSchema);
     for (const [index, example] of description.examples.entries()) {
