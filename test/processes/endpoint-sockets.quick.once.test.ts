@@ -106,6 +106,10 @@ async function inTurn(endpoint: TestEndpoint): Promise<void> {
   const whole = [{ done: { got: 5 } }, { done: { got: null } }];
   const failed = ['invalid_input', { part: 0 }, 'invalid_input'];
   assert.deepEqual(told, [...parts, ...whole, ...failed, { done: { got: 3 } }, 'bad_request']);
+  const large = 'x'.repeat(90_000);
+  client.ask(large);
+  await client.come(11);
+  assert.deepEqual(client.messages.at(-1), { done: { got: large } });
   client.ask('x'.repeat(200_000));
   await until('a message that is too large ends it', () => client.ended !== null);
   assert.equal(client.ended, 1009);

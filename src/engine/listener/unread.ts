@@ -3,7 +3,7 @@
  * clients that have stopped reading.
  */
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 
 /** The count is so old at most, in ms. What was written since is added, as if no client had read any of it. */
@@ -35,7 +35,9 @@ export class Unread {
   /** Notes a request. Its response counts by itself while it has no connection: clients may send requests ahead. */
   asked(response: ServerResponse): void {
     response.once('prefinish', () => {
-      if (response.writableLength > LARGE) response.setTimeout(SILENT_MS, () => response.destroy());
+      // A WebSocket's request has no connection with a timeout, see loopback.ts.
+      const isTimed = response.socket instanceof Socket;
+      if (isTimed && response.writableLength > LARGE) response.setTimeout(SILENT_MS, () => response.destroy());
     });
     if (response.socket) return;
     this.#open.add(response);
