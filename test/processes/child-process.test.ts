@@ -75,14 +75,17 @@ test('a frame that the parent cannot handle ends the child with that cause, and 
   assert.ok(seen.includes('pong'));
 });
 
+/** Programs without the mark by which they would be found and killed with their parent. */
 const LEAVES_OPEN = {
   'a program that it started': `
     import { spawn } from 'node:child_process';
-    spawn('sleep', ['600'], { detached: true, stdio: ['ignore', 'ignore', 'ignore', 3] });`,
+    const env = { ...process.env, MODELET_PROCESS_TREE: '' };
+    spawn('sleep', ['600'], { env, detached: true, stdio: ['ignore', 'ignore', 'ignore', 3] });`,
   'a copy that Python made of itself': `
     import { spawnSync } from 'node:child_process';
     const code = 'import os, time\\nif os.fork() == 0:\\n  os.setsid()\\n  time.sleep(600)';
-    spawnSync('python3', ['-c', code], { stdio: ['ignore', 'ignore', 'ignore', 3] });`,
+    const env = { ...process.env, MODELET_PROCESS_TREE: '' };
+    spawnSync('python3', ['-c', code], { env, stdio: ['ignore', 'ignore', 'ignore', 3] });`,
 } as const;
 
 for (const [what, leave] of Object.entries(LEAVES_OPEN)) {

@@ -37,8 +37,9 @@ export class ByteBudget {
   spend(bytes: number): void {
     this.#left -= bytes;
     if (this.#left >= 0) return;
-    // The walk ends here: the whole may be far larger.
-    throw tooLarge(this.#options, `at least ${this.#options.maxBytes - this.#left} bytes`);
+    // The walk ends here: the whole may be far larger. Clients get the text of a body that is not read to its end.
+    const { blame, maxBytes } = this.#options;
+    throw tooLarge(this.#options, blame === 'invalid_input' ? 'too large' : `at least ${maxBytes - this.#left} bytes`);
   }
 
   /** Counts a value in the replacer of JSON.stringify, the only place that sees the results of `toJSON`. */
