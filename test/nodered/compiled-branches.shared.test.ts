@@ -124,7 +124,8 @@ describe('the engine gathers some of the branches as the flow does', () => {
 
 describe('the engine takes a quorum as the flow does', () => {
   sameBothWays(ensemble({ mode: 'quorum', quorum: '2' }, false), 'gather', 'fork', {
-    'two of three': { orders: { c: 'fail' } },
+    // The failure comes first: the report of the branches has it.
+    'two of three': { orders: { c: 'fail', a: 500, b: 500 } },
     'one of three': { orders: { c: 'fail', a: 'fail later', b: 400 } },
   });
 });
