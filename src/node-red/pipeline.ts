@@ -54,11 +54,8 @@ const pipelines: WeakMap<object, Pipeline> = new WeakMap();
 
 /** Returns the pipeline of a Node-RED. All its node files share its event emitter, which is therefore the key. */
 export function pipelineOf(RED: NodeAPI): Pipeline {
-  let pipeline = pipelines.get(RED.events);
-  if (!pipeline) {
-    pipeline = new Pipeline(RED);
-    pipelines.set(RED.events, pipeline);
-  }
+  const pipeline = pipelines.get(RED.events) ?? new Pipeline(RED);
+  pipelines.set(RED.events, pipeline);
   return pipeline;
 }
 

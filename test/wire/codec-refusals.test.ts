@@ -161,10 +161,7 @@ test('the codec refuses multiplying shared references after a walk bounded by th
   let value: unknown = Object.defineProperty({}, 'leaf', { enumerable: true, get: () => (reads += 1) });
   for (let level = 0; level < 40; level += 1) value = [value, value];
   const limit = { ...AS_INPUT, maxBytes: 100_000 };
-  assert.throws(
-    () => encodePayload(value, limit),
-    refused('payload_too_large', /^payload is too large; the limit is/),
-  );
+  assert.throws(() => encodePayload(value, limit), refused('payload_too_large', /^payload is too large; the limit is/));
   assert.ok(reads <= 10_000, `${reads} of 2^40 leaves were visited`);
 });
 
