@@ -44,6 +44,8 @@ export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
       name: `${LARGE.count} payloads of ${LARGE.bytes / MEGABYTE} MB, ${LARGE.atOnce} at a time`,
       requests: 'none: small ones pass the large ones, which are all answered',
       recovery: 'the engine lives on; what it takes and sends shows that it does not hang',
+      // Less memory for queues would refuse some of them.
+      config: { maxQueueBytes: 4096 * MEGABYTE },
       inject: sendLargePayloads,
     },
     {
