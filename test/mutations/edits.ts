@@ -55,7 +55,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the deadline of closing is forgotten',
-    file: 'src/process/parent/child-life.ts',
+    file: 'src/process/parent/started-child.ts',
     find: "this.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
     replace: "this.send({ type: 'close', body: { deadline } });",
     suite: 'processes/shutdown',

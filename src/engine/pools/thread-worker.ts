@@ -8,13 +8,13 @@ import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threads';
 import type { Piscina } from 'piscina';
-import type { Clock, Deadline, Timer } from '../../core/clock.ts';
+import type { Clock, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
-import { ChildLife, type Kept } from '../../process/parent/child-life.ts';
+import { StartedChild } from '../../process/parent/started-child.ts';
 import { type WorkerLaunch, workerEnvironment } from '../../process/parent/worker-launch.ts';
-import type { ProcessState } from '../../process/process-state.ts';
 import { programPath } from '../../process/search-path.ts';
+import type { Channel } from '../../wire/channel/channel.ts';
 import { packFrames, type ThreadData, unpackFrames } from '../../wire/channel/port-channel.ts';
 import { CancelledRequests } from '../../wire/frames/cancelled-requests.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
@@ -45,15 +45,13 @@ export function startThreadWorker(spec: ThreadLaunch, events: ChildEvents, clock
   return new ThreadWorker(spec, events, clock);
 }
 
-class ThreadWorker implements Kept {
-  readonly entry: string = THREAD_ENTRY;
+class ThreadWorker extends StartedChild {
   readonly pid: number = process.pid;
   readonly traffic: null = null;
   readonly #pool: Piscina<ArrayBuffer | MessagePort, void>;
   /** Port to the thread's tasks. */
   readonly #port: MessagePort;
-  readonly #life: ChildLife;
-  readonly #clock: Clock;
+  protected readonly channel: Pick<Channel, 'send'> = { send: (frame) => this.#deliver(frame) };
   readonly #heapMb: number;
   readonly #concurrency: number;
   #state: ThreadState = { tag: 'alive' };
@@ -67,8 +65,7 @@ class ThreadWorker implements Kept {
   readonly #unwanted: CancelledRequests = new CancelledRequests();
 
   constructor(spec: ThreadLaunch, events: ChildEvents, clock: Clock) {
-    this.#life = new ChildLife(this, events, clock);
-    this.#clock = clock;
+    super(THREAD_ENTRY, events, clock);
     this.#heapMb = spec.heapMb;
     this.#concurrency = spec.concurrency;
     const piscina = require('piscina') as typeof import('piscina');
@@ -99,23 +96,20 @@ class ThreadWorker implements Kept {
     this.#perform(port2);
   }
 
-  get state(): ProcessState {
-    return this.#life.state;
-  }
-
   get isReachable(): boolean {
     return this.#state.tag === 'alive';
   }
 
-  get signs(): number {
-    return this.#life.signs;
+  kill(reason: Error | null): void {
+    if (this.#state.tag === 'gone') return;
+    this.killedBecause(reason);
+    if (this.#state.tag === 'ending') return;
+    this.#ending(null);
+    if (this.#thread) void this.#pool.destroy();
+    else queueMicrotask(() => this.#bury('was not started'));
   }
 
-  send(frame: Frame): void {
-    this.#life.send(frame);
-  }
-
-  deliver(frame: Frame): void {
+  #deliver(frame: Frame): void {
     if (frame.type === 'cancel' || frame.type === 'taken') {
       const message = packFrames([frame]);
       this.#port.postMessage(message, [message]);
@@ -127,19 +121,6 @@ class ThreadWorker implements Kept {
     }
     this.#waiting.push(frame);
     this.#next();
-  }
-
-  close(deadline: Deadline): void {
-    this.#life.close(deadline);
-  }
-
-  kill(reason: Error | null): void {
-    if (this.#state.tag === 'gone') return;
-    this.#life.killedBecause(reason);
-    if (this.#state.tag === 'ending') return;
-    this.#ending(null);
-    if (this.#thread) void this.#pool.destroy();
-    else queueMicrotask(() => this.#bury('was not started'));
   }
 
   #next(): void {
@@ -185,7 +166,7 @@ class ThreadWorker implements Kept {
     // By default Node.js pipes a thread's output to this process's own, which would lose its stage and worker.
     for (const stream of ['stdout', 'stderr'] as const) {
       thread[stream].unpipe();
-      this.#life.read(stream, thread[stream]);
+      this.read(stream, thread[stream]);
     }
   }
 
@@ -197,15 +178,15 @@ class ThreadWorker implements Kept {
   #receive(message: unknown): void {
     if (this.#state.tag === 'gone') return;
     try {
-      for (const frame of unpackFrames(message)) this.#life.receive(frame);
+      for (const frame of unpackFrames(message)) this.receive(frame);
     } catch (thrown) {
       this.kill(asError(thrown));
     }
   }
 
   #ending(how: string | null): void {
-    this.#life.ending();
-    const timer = this.#clock.at(this.#clock.now() + LINGERING_THREAD_MS, () => this.#bury(how ?? 'did not end'));
+    this.ending();
+    const timer = this.clock.at(this.clock.now() + LINGERING_THREAD_MS, () => this.#bury(how ?? 'did not end'));
     this.#state = { tag: 'ending', how, timer };
   }
 
@@ -214,6 +195,6 @@ class ThreadWorker implements Kept {
     if (this.#state.tag === 'ending') this.#state.timer.cancel();
     this.#state = { tag: 'gone' };
     this.#port.close();
-    this.#life.dead(how);
+    this.dead(how);
   }
 }

@@ -9,11 +9,9 @@ import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { isModeletError } from '../../core/errors.ts';
 import { type Channel, SocketChannel } from '../../wire/channel/channel.ts';
-import type { Frame } from '../../wire/frames/frames.ts';
-import type { ProcessState } from '../process-state.ts';
 import type { ChildEvents, Traffic } from './child.ts';
-import { ChildLife, type Kept } from './child-life.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
+import { StartedChild } from './started-child.ts';
 
 /** How long after the exit to read a channel on which data keeps arriving, in ms. */
 const LINGERING_CHANNEL_MS = 1000;
@@ -28,23 +26,18 @@ export interface ChildSpec extends LaunchSpec {
   readonly entry: string;
 }
 
-export class ChildProcess implements Kept {
-  readonly entry: string;
+export class ChildProcess extends StartedChild {
   readonly #process: LaunchedProcess;
-  readonly #life: ChildLife;
-  readonly #channel: Channel;
+  protected readonly channel: Channel;
   /** The stream that carries the channel. */
   readonly #pipe: Duplex;
-  readonly #clock: Clock;
   /** How the process exited; null until it has. */
   #exit: string | null = null;
   #channelClosed = false;
   #isBuried = false;
 
   constructor(spec: ChildSpec, events: ChildEvents, clock: Clock = systemClock) {
-    this.entry = spec.entry;
-    this.#clock = clock;
-    this.#life = new ChildLife(this, events, clock);
+    super(spec.entry, events, clock);
     this.#process = launch(spec);
     this.#process.on('error', (error) => this.#exited(`could not be started: ${error.message}`));
     this.#process.on('exit', (code, signal) =>
@@ -52,11 +45,11 @@ export class ChildProcess implements Kept {
     );
     // If file descriptors run out, Node.js returns a process without streams, and emits its 'error' event later.
     const [, stdout, stderr, pipe] = this.#process.stdio ?? [];
-    this.#life.read('stdout', (stdout as Readable | undefined) ?? new PassThrough());
-    this.#life.read('stderr', (stderr as Readable | undefined) ?? new PassThrough());
+    this.read('stdout', (stdout as Readable | undefined) ?? new PassThrough());
+    this.read('stderr', (stderr as Readable | undefined) ?? new PassThrough());
     this.#pipe = (pipe as Duplex | undefined) ?? new PassThrough();
-    this.#channel = new SocketChannel(this.#pipe, {
-      onFrame: (frame) => this.#life.receive(frame),
+    this.channel = new SocketChannel(this.#pipe, {
+      onFrame: (frame) => this.receive(frame),
       onClose: (error) => this.#channelEnded(error),
     });
   }
@@ -65,57 +58,37 @@ export class ChildProcess implements Kept {
     return this.#process.pid ?? null;
   }
 
-  get state(): ProcessState {
-    return this.#life.state;
-  }
-
   get isReachable(): boolean {
     return this.#exit === null && !this.#channelClosed;
   }
 
   get traffic(): Traffic {
-    return this.#channel;
-  }
-
-  get signs(): number {
-    return this.#life.signs;
-  }
-
-  send(frame: Frame): void {
-    this.#life.send(frame);
-  }
-
-  deliver(frame: Frame): void {
-    this.#channel.send(frame);
-  }
-
-  close(deadline: Deadline): void {
-    this.#life.close(deadline);
+    return this.channel;
   }
 
   kill(reason: Error | null): void {
     if (this.#exit !== null) return;
-    this.#life.killedBecause(reason);
+    this.killedBecause(reason);
     if (this.#process.pid !== undefined) killTree(this.#process.pid);
   }
 
   #exited(how: string): void {
     if (this.#exit !== null) return;
     this.#exit = how;
-    this.#life.ending();
+    this.ending();
     // Ends any children that the process left behind.
     if (this.#process.pid !== undefined) killGroup(this.#process.pid);
     if (this.#channelClosed) this.#bury(how);
-    else this.#buryWhenQuiet(how, this.#clock.now() + LINGERING_CHANNEL_MS);
+    else this.#buryWhenQuiet(how, this.clock.now() + LINGERING_CHANNEL_MS);
   }
 
   /** Waits for turns without data. Immediates run after the event loop has read its sockets. */
   #buryWhenQuiet(how: string, latest: Deadline, quietTurns = 0): void {
-    const { received } = this.#channel.bytes;
+    const { received } = this.channel.bytes;
     setImmediate(() => {
       if (this.#isBuried) return;
-      const turns = this.#channel.bytes.received === received ? quietTurns + 1 : 0;
-      if (turns >= QUIET_TURNS || this.#clock.now() >= latest) this.#bury(how);
+      const turns = this.channel.bytes.received === received ? quietTurns + 1 : 0;
+      if (turns >= QUIET_TURNS || this.clock.now() >= latest) this.#bury(how);
       else this.#buryWhenQuiet(how, latest, turns);
     });
   }
@@ -133,6 +106,6 @@ export class ChildProcess implements Kept {
     this.#isBuried = true;
     // A grandchild may keep the other end open as long as it lives.
     this.#pipe.destroy();
-    this.#life.dead(how);
+    this.dead(how);
   }
 }

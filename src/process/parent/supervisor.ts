@@ -35,7 +35,7 @@ export interface SupervisedProcess {
   /** Asks for a sign of life. A process with this method is killed if it gives none for long while it is ready. */
   ping?(): void;
   onReady(): void;
-  onFrame(frame: Frame): void;
+  readonly onFrame: (frame: Frame) => void;
   /** The process is gone, and everything that it sent has been read. There is no retry after a `LastingFailure`. */
   onLost(error: Error, phase: LifePhase): void;
   /** Displayed state has changed. */
@@ -198,9 +198,7 @@ export class Supervisor {
     this.#starts += 1;
     const child = this.#made({
       onState: (_state, which) => this.#childChanged(which),
-      onFrame: (frame, which) => {
-        if (which === this.#child) this.#process.onFrame(frame);
-      },
+      onFrame: this.#process.onFrame,
       onOutput: (stream, text) => this.log(levelOfOutput(stream), text),
     });
     this.#state = { tag: 'running', child, readySince: null };

@@ -5,28 +5,28 @@
 import type { Readable } from 'node:stream';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
+import type { Channel } from '../../wire/channel/channel.ts';
 import { decodeError } from '../../wire/codec/error-codec.ts';
 import type { StateReport } from '../../wire/frames/bodies.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import { BUILD_ID, isReplaced, packageUpdated } from '../build-id.ts';
 import { Lines } from '../lines.ts';
 import { type ProcessState, StateMachine } from '../process-state.ts';
-import type { Child, ChildEvents } from './child.ts';
+import type { Child, ChildEvents, Traffic } from './child.ts';
 import { LineGroups, StderrTail } from './output.ts';
 import { startFailure } from './start-failure.ts';
 
-/** A child as `ChildLife` sees it. */
-export interface Kept extends Child {
+/** What a started process and a started thread have in common; each has its own way to carry frames, and to end. */
+export abstract class StartedChild implements Child {
+  abstract readonly pid: number | null;
+  abstract readonly isReachable: boolean;
+  abstract readonly traffic: Traffic | null;
+  /** Carries frames to the child once it has reported its build. */
+  protected abstract readonly channel: Pick<Channel, 'send'>;
   /** File of this package that the child runs. */
-  readonly entry: string;
-  /** Sends a frame at once. Only `ChildLife` calls this, once the child has reported its build. */
-  deliver(frame: Frame): void;
-}
-
-export class ChildLife {
-  readonly #child: Kept;
+  readonly #entry: string;
   readonly #events: ChildEvents;
-  readonly #clock: Clock;
+  protected readonly clock: Clock;
   readonly #machine: StateMachine;
   readonly #stderr: StderrTail = new StderrTail();
   /** Whether the child has ended and nobody asked it to. */
@@ -40,11 +40,11 @@ export class ChildLife {
   #killReason: Error | null = null;
   #signs = 0;
 
-  constructor(child: Kept, events: ChildEvents, clock: Clock) {
-    this.#child = child;
+  constructor(entry: string, events: ChildEvents, clock: Clock) {
+    this.#entry = entry;
     this.#events = events;
-    this.#clock = clock;
-    this.#machine = new StateMachine((state) => events.onState(state, child));
+    this.clock = clock;
+    this.#machine = new StateMachine((state) => events.onState(state, this));
     this.#complaints = new LineGroups(
       (message) => events.onOutput(this.#dies ? 'last words' : 'stderr', message),
       clock,
@@ -55,30 +55,31 @@ export class ChildLife {
     return this.#machine.state;
   }
 
-  /** See `Child`. */
   get signs(): number {
     return this.#signs;
   }
 
   send(frame: Frame): void {
     if (this.#held) this.#held.push(frame);
-    else this.#child.deliver(frame);
+    else this.channel.send(frame);
   }
 
+  abstract kill(reason: Error | null): void;
+
   /** Takes a frame from the child: handles reports of its state here and passes all other frames on. */
-  receive(frame: Frame): void {
+  protected receive(frame: Frame): void {
     this.#signs += 1;
     try {
       if (frame.type === 'report') this.#reported(frame.body);
-      else this.#events.onFrame(frame, this.#child);
+      else this.#events.onFrame(frame, this);
     } catch (thrown) {
       // A frame that cannot be handled must end only the child, not this process.
-      this.#child.kill(asError(thrown));
+      this.kill(asError(thrown));
     }
   }
 
   /** Passes on the child's output: stdout by line, stderr by message. */
-  read(stream: 'stdout' | 'stderr', input: Readable): void {
+  protected read(stream: 'stdout' | 'stderr', input: Readable): void {
     input.on('error', () => {
       // A broken output pipe only loses the lines that it would have carried.
     });
@@ -106,7 +107,7 @@ export class ChildLife {
   close(deadline: Deadline): void {
     const entered = this.#machine.enter({ tag: 'shutdown', deadline });
     if (!entered) {
-      if (this.state.tag === 'startup') this.#child.kill(new Error('closed before it was ready'));
+      if (this.state.tag === 'startup') this.kill(new Error('closed before it was ready'));
       if (this.state.tag === 'shutdown' && deadline < this.state.deadline) this.#killAt(deadline);
       return;
     }
@@ -115,12 +116,12 @@ export class ChildLife {
   }
 
   /** Records why the child was killed. The first reason wins. */
-  killedBecause(reason: Error | null): void {
+  protected killedBecause(reason: Error | null): void {
     this.#killReason ??= reason;
   }
 
   /** Cancels the deadline, because the child is already ending. */
-  ending(): void {
+  protected ending(): void {
     this.#deadlineTimer?.cancel();
   }
 
@@ -128,7 +129,7 @@ export class ChildLife {
    * Marks the child as dead.
    * @param how how it ended; used in the error if there is no better cause
    */
-  dead(how: string): void {
+  protected dead(how: string): void {
     this.ending();
     this.#dies = this.state.tag !== 'shutdown';
     this.#complaints.end();
@@ -138,7 +139,7 @@ export class ChildLife {
   #reported(report: StateReport): void {
     if (report.state === 'startup') this.#started(report.build ?? '');
     // The kill of a child comes too late for what it has sent already.
-    if (report.state === 'ready' && !this.#killReason) this.#machine.enter({ tag: 'ready', since: this.#clock.now() });
+    if (report.state === 'ready' && !this.#killReason) this.#machine.enter({ tag: 'ready', since: this.clock.now() });
     if (report.state === 'error') {
       const error = report.error
         ? decodeError(Buffer.from(report.error, 'base64'))
@@ -149,22 +150,22 @@ export class ChildLife {
 
   #started(build: string): void {
     if (build !== BUILD_ID) {
-      this.#child.kill(packageUpdated());
+      this.kill(packageUpdated());
       return;
     }
     const held = this.#held ?? [];
     this.#held = null;
-    for (const frame of held) this.#child.deliver(frame);
+    for (const frame of held) this.channel.send(frame);
   }
 
   #killAt(deadline: Deadline): void {
     this.#deadlineTimer?.cancel();
-    this.#deadlineTimer = this.#clock.at(deadline, () => this.#child.kill(new Error('did not end in time')));
+    this.#deadlineTimer = this.clock.at(deadline, () => this.kill(new Error('did not end in time')));
   }
 
   #causeOfDeath(how: string): Error {
     // A child with different or incomplete code may end, or send unreadable frames, before it reports its build.
-    if (this.#held && isReplaced(this.#child.entry)) return packageUpdated();
+    if (this.#held && isReplaced(this.#entry)) return packageUpdated();
     if (this.state.tag === 'error') return this.state.error;
     if (this.#killReason) return this.#killReason;
     return new Error(this.#stderr.explain(how, how.includes('SIGKILL')));
