@@ -102,7 +102,7 @@ export class Engine {
       },
       mayLeave: (item) => this.#router.mayLeave(item),
       hasMemory: (item) => this.#router.memory.takes(item),
-      onRun: (item) => this.#router.onRun(item),
+      onRun: (item) => this.#router.memory.expect(item),
       onStopped: (item) => this.#router.memory.stopped(item),
       onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),

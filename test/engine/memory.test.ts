@@ -78,6 +78,39 @@ test('a request larger than the memory passes alone, also through branches', asy
   assert.deepEqual([rig.pool(1).held().length, rig.pool(2).held().length], [1, 1]);
 });
 
+test('branches behind a stage share its result', async () => {
+  const rig = new Rig(LARGE, 20 * LARGE);
+  const branch = (ref: number) => ({ stages: [ref], next: null });
+  const terms = { mode: 'all', quorum: 2, total: 2, partial: 'error', names: ['one', 'two'] } as const;
+  const next = { kind: 'fork', gather: 9, terms, timeoutMs: 1000, branches: [branch(2), branch(3)] } as const;
+  const leg = { stages: [1], next: { ...next, after: { stages: [], next: null } } };
+  await rig.apply({ stages: upTo(3).map((ref) => stage(ref)), routes: [{ ref: 1, stages: [1, 2, 3], taps: [], leg }] });
+  await rig.submit([1], { payload: payload(KB) });
+  await unpack(rig);
+  assert.deepEqual([rig.pool(2).held().length, rig.pool(3).held().length], [1, 1]);
+  // And room for the results of both.
+  assert.equal(rig.engine.status().heldBytes, 3 * LARGE);
+  await rig.finish();
+  assert.equal(rig.engine.status().heldBytes, 0);
+});
+
+test('a stage whose results have one size, however small the input, makes only as many as have memory', async () => {
+  const rig = new Rig(LARGE, 10 * LARGE);
+  await rig.apply({ stages: [stage(1, { batching }), stage(2, { capacity: 100 })], routes: [route(1, [1, 2])] });
+  const run = async (id: number, bytes: number) => {
+    await rig.submit([id], { payload: payload(bytes) });
+    await unpack(rig);
+    while (rig.pool(2).held().length > 0) rig.pool(2).answer();
+    await rig.turn();
+  };
+  await run(1, LARGE);
+  await run(2, KB);
+  await rig.submit(upTo(20, 3), { payload: payload(1) });
+  assert.equal(rig.pool(1).held()[0]?.length, 5);
+  await rig.finish();
+  assert.equal(rig.answers().length, 20);
+});
+
 test('items of a dead worker that run again keep no memory for results while they wait', async () => {
   const rig = new Rig(LARGE, 8 * LARGE);
   await rig.apply({ stages: [stage(1, { batching, retryLost: true }), stage(2)], routes: [route(1, [1, 2])] });

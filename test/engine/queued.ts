@@ -1,5 +1,5 @@
 /** Items as a stage's queue has them. */
-import { type Item, type LiveLeg, MOVING, type RouteStage } from '../../src/engine/stage/item.ts';
+import { type Item, type LiveLeg, MOVING, NO_MEMORY, type RouteStage } from '../../src/engine/stage/item.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 
@@ -17,9 +17,7 @@ export function queued(id: number, arrivedAt: number, overrides: Partial<WireIte
     gathered: null,
     hops: 0,
     ahead: null,
-    held: 0,
-    expected: 0,
-    answers: false,
+    memory: NO_MEMORY,
     arrivedAt,
     state: MOVING,
     lookup: null,

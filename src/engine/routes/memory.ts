@@ -8,7 +8,7 @@
  */
 import type { Clock } from '../../core/clock.ts';
 import type { EngineStatus } from '../../core/model.ts';
-import { type Item, type LiveLeg, nextStage } from '../stage/item.ts';
+import { type Charge, type Item, type LiveLeg, NO_MEMORY, nextStage } from '../stage/item.ts';
 
 /** Bytes of a result for each byte of an input while a stage has given none: a JPEG may unpack a few hundred times. */
 const UNKNOWN_GROWTH = 512;
@@ -17,21 +17,32 @@ const UNKNOWN_GROWTH = 512;
  * routes must not wait for that.
  */
 const UNKNOWN_ANSWER = 1;
-/** Share that earlier results keep in the mean at each new one. */
+/** Weight that earlier results keep at each new one. */
 const KEPT = 0.9;
+/** Inputs whose sizes vary less, as a part of the mean squared, count as equal. */
+const LEAST_VARIANCE = 1e-6;
 /** Pause between two looks at what clients have read, while answers wait for that. */
 const LOOK_MS = 20;
 /** The engine says for so long that it holds something back: people look about once a second. */
 const SAID_MS = 2000;
 
-/** Measures how much larger results are than their inputs, mostly by the latest. */
+/**
+ * Tells the size of a result by that of its input: on a straight line through the latest results. Some stages make results
+ * of one size from any input, others unpack what comes.
+ */
 export class Growth {
+  #count = 0;
   #inputs = 0;
   #results = 0;
+  #squares = 0;
+  #products = 0;
 
   note(input: number, result: number): void {
+    this.#count = this.#count * KEPT + 1;
     this.#inputs = this.#inputs * KEPT + input;
     this.#results = this.#results * KEPT + result;
+    this.#squares = this.#squares * KEPT + input * input;
+    this.#products = this.#products * KEPT + input * result;
   }
 
   /**
@@ -40,8 +51,17 @@ export class Growth {
    * @param unknown bytes of a result for each byte of an input while there was none
    */
   of(input: number, most: number, unknown: number): number {
-    const factor = this.#inputs === 0 ? unknown : this.#results / this.#inputs;
-    return Math.min(most, input * factor);
+    if (this.#count === 0) return Math.min(most, input * unknown);
+    const [meanInput, meanResult] = [this.#inputs / this.#count, this.#results / this.#count];
+    const expected = meanResult + this.#slope(meanInput, meanResult) * (input - meanInput);
+    return Math.min(most, Math.max(0, expected));
+  }
+
+  /** Results are taken to be in proportion to their inputs while these have had one size. */
+  #slope(meanInput: number, meanResult: number): number {
+    const variance = this.#squares / this.#count - meanInput * meanInput;
+    if (variance <= LEAST_VARIANCE * meanInput * meanInput) return meanInput === 0 ? 0 : meanResult / meanInput;
+    return Math.max(0, (this.#products / this.#count - meanInput * meanResult) / variance);
   }
 }
 
@@ -62,11 +82,8 @@ export interface MemoryHost {
 export class Memory {
   readonly #half: number;
   readonly #host: MemoryHost;
-  #entered = 0;
-  #made = 0;
-  #expected = 0;
-  /** Expected bytes of answers that last stages make now. */
-  #leaving = 0;
+  /** `expected`: of results that go on to a further stage; `leaving`: of answers that last stages make now. */
+  readonly #sums: Record<Charge['sum'], number> = { entered: 0, made: 0, expected: 0, leaving: 0 };
   #isWanted = false;
   #isLooking = false;
   #held: { refuses: boolean; at: number } | null = null;
@@ -78,7 +95,8 @@ export class Memory {
 
   /** Bytes of all payloads, results that are expected and answers that have not left included. */
   get bytes(): number {
-    return Math.round(this.#entered + this.#made + this.#expected + this.#leaving + this.#host.unsentBytes());
+    const { entered, made, expected, leaving } = this.#sums;
+    return Math.round(entered + made + expected + leaving + this.#host.unsentBytes());
   }
 
   /** What it has held back in the last seconds; undefined: nothing. */
@@ -90,7 +108,8 @@ export class Memory {
   takes(item: Item): boolean {
     let request = item;
     while (request.parent) request = request.parent;
-    if (this.#entered === request.held || this.#entered + this.#host.unsentBytes() <= this.#half) return true;
+    const { entered } = this.#sums;
+    if (entered === held(request, 'entered') || entered + this.#host.unsentBytes() <= this.#half) return true;
     this.#holdsBack(true);
     return false;
   }
@@ -105,18 +124,15 @@ export class Memory {
 
   /** Counts the payload of an item. A branch shares that of its parent until a stage has made one of its own. */
   hold(item: Item): void {
-    if (item.parent && !item.passed) return;
-    item.held = item.payload.bytes.byteLength;
-    if (item.passed) this.#made += item.held;
-    else this.#entered += item.held;
+    const bytes = item.payload === item.parent?.payload ? 0 : item.payload.bytes.byteLength;
+    item.memory = { tag: 'holds', payload: this.#charge(item.passed ? 'made' : 'entered', bytes) };
   }
 
   /** Forgets the payload of an item and its expected result. */
   release(item: Item): void {
-    if (item.passed) this.#made -= item.held;
-    else this.#entered -= item.held;
-    item.held = 0;
     this.stopped(item);
+    if (item.memory.tag === 'holds') this.#free(item.memory.payload);
+    item.memory = NO_MEMORY;
     if (!this.#isWanted) return;
     this.#isWanted = false;
     this.#host.onRoom();
@@ -127,17 +143,18 @@ export class Memory {
    * @param way part of the item's way behind it then, from 0 to 1
    */
   fits(item: Item, way: number, behind: readonly { readonly open: number }[]): boolean {
-    const made = this.#made - (item.passed ? item.held : 0) + this.#expected;
-    if (made + this.#resultOf(item, UNKNOWN_GROWTH) <= (this.#half * (1 + Math.min(1, way))) / 2) return true;
+    const { made, expected } = this.#sums;
+    const others = made - held(item, 'made') + expected;
+    if (others + this.#resultOf(item, UNKNOWN_GROWTH) <= (this.#half * (1 + Math.min(1, way))) / 2) return true;
     this.#isWanted = true;
-    if (this.#expected <= 0 && behind.every(({ open }) => open === 0)) return true;
+    if (expected <= 0 && behind.every(({ open }) => open === 0)) return true;
     this.#holdsBack(false);
     return false;
   }
 
   /** Whether the answer of an item has room. One alone always has, and so has a branch: others of its request may wait. */
   mayAnswer(item: Item): boolean {
-    const others = this.#leaving + this.#host.unsentBytes();
+    const others = this.#sums.leaving + this.#host.unsentBytes();
     if (item.parent || others === 0 || others + this.#resultOf(item, UNKNOWN_ANSWER) <= this.#half) return true;
     this.#isWanted = true;
     this.#holdsBack(false);
@@ -145,20 +162,29 @@ export class Memory {
     return false;
   }
 
-  /** Keeps room for the result of an item that runs. */
+  /** Keeps room for the result of an item that runs now, unless the item is a copy, or its request has ended. */
   expect(item: Item): void {
-    this.stopped(item);
-    item.answers = !nextStage(item) && item.leg.following.length === 0;
-    item.expected = this.#resultOf(item, item.answers ? UNKNOWN_ANSWER : UNKNOWN_GROWTH);
-    if (item.answers) this.#leaving += item.expected;
-    else this.#expected += item.expected;
+    if (item.memory.tag !== 'holds') return;
+    const answers = !nextStage(item) && item.leg.following.length === 0;
+    const bytes = this.#resultOf(item, answers ? UNKNOWN_ANSWER : UNKNOWN_GROWTH);
+    const result = this.#charge(answers ? 'leaving' : 'expected', bytes);
+    item.memory = { tag: 'runs', payload: item.memory.payload, result };
   }
 
   /** Forgets the expected result of an item. */
   stopped(item: Item): void {
-    if (item.answers) this.#leaving -= item.expected;
-    else this.#expected -= item.expected;
-    item.expected = 0;
+    if (item.memory.tag !== 'runs') return;
+    this.#free(item.memory.result);
+    item.memory = { tag: 'holds', payload: item.memory.payload };
+  }
+
+  #charge(sum: Charge['sum'], bytes: number): Charge {
+    this.#sums[sum] += bytes;
+    return { sum, bytes };
+  }
+
+  #free({ sum, bytes }: Charge): void {
+    this.#sums[sum] -= bytes;
   }
 
   #resultOf({ stage, payload }: Item, unknown: number): number {
@@ -195,14 +221,18 @@ export class Memory {
   }
 }
 
+/** Returns the bytes of an item's payload that are in a sum. */
+function held({ memory }: Item, sum: Charge['sum']): number {
+  return memory.tag !== 'none' && memory.payload.sum === sum ? memory.payload.bytes : 0;
+}
+
 /** Returns the bytes that a payload is likely to have at the end of its way. A stage that has made no result adds none. */
 function grownOn({ stages, next }: LiveLeg, bytes: number, most: number): number {
   const made = stages.reduce((size, stage) => stage.resultBytes(size, most, UNKNOWN_ANSWER), bytes);
   if (!next) return made;
   if (next.kind === 'choice') return Math.max(...next.ways.map((way) => grownOn(way, made, most)));
-  return grownOn(
-    next.after,
-    next.branches.reduce((sum, branch) => sum + grownOn(branch, made, most), 0),
-    most,
-  );
+  const branches = next.branches.map((branch) => grownOn(branch, made, most));
+  const gathered =
+    next.terms.mode === 'first' ? Math.max(...branches) : branches.reduce((sum, bytes) => sum + bytes, 0);
+  return grownOn(next.after, Math.min(most, gathered), most);
 }

@@ -335,11 +335,6 @@ export class Router {
     return this.#takes(target, item) && this.#hasMemory(item, [target]);
   }
 
-  /** Keeps memory for the result of an item, unless it is a copy, or its request has ended. */
-  onRun(item: Item): void {
-    if (this.#items.has(item.id)) this.memory.expect(item);
-  }
-
   /** Whether the result of an item has room in front of the stages to which it may go. */
   #hasMemory(item: Item, targets: readonly RouteStage[]): boolean {
     const way = (item.timings.length + 1) / Math.max(1, item.leg.route.stages.length - 1);

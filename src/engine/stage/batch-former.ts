@@ -54,7 +54,7 @@ export class BatchFormer {
   }
 
   /** Takes the items that leave together now; sets the fill timer if they must wait for more. */
-  take(batching: Batching, freeSince: number, mayRun: (item: Item) => boolean): TakenItems {
+  take(batching: Batching, freeSince: number, claim: (item: Item) => boolean): TakenItems {
     const queue = this.#queue;
     if (queue.batchable === 0) return NOTHING_LEAVES;
     const { batchable: length, oldestAt, newestAt } = queue;
@@ -68,7 +68,7 @@ export class BatchFormer {
       this.#timer = this.#clock.at(decision.until, this.#onDue);
       return NOTHING_LEAVES;
     }
-    const items = queue.take(decision.size, mayRun);
+    const items = queue.take(decision.size, claim);
     this.#flushing = Math.max(0, this.#flushing - items.length);
     return { items, reason: decision.reason };
   }

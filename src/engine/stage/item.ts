@@ -101,6 +101,18 @@ export type ItemState =
   | { readonly tag: 'sharing'; readonly run: CoalescedRun }
   | { readonly tag: 'forked'; readonly branches: Branches };
 
+/** Bytes of an item in one of the sums of memory.ts. */
+export interface Charge {
+  readonly sum: 'entered' | 'made' | 'expected' | 'leaving';
+  readonly bytes: number;
+}
+
+/** The memory that an item takes. `none`: it is a copy, or its request has ended. */
+export type ItemMemory =
+  | { readonly tag: 'none' }
+  | { readonly tag: 'holds'; readonly payload: Charge }
+  | { readonly tag: 'runs'; readonly payload: Charge; readonly result: Charge };
+
 export interface Item extends WireItem {
   leg: LiveLeg;
   deadline: Deadline;
@@ -119,11 +131,8 @@ export interface Item extends WireItem {
   hops: number;
   /** The version of the next stage that will get the item; null if it is not chosen yet. Written by the engine. */
   ahead: RouteStage | null;
-  /** Bytes of its payload that the engine counts, and of the result that it expects. Written by memory.ts. */
-  held: number;
-  expected: number;
-  /** Whether the expected result leaves the route. Written by memory.ts. */
-  answers: boolean;
+  /** Written by memory.ts. */
+  memory: ItemMemory;
   /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
@@ -139,6 +148,7 @@ export interface Item extends WireItem {
   run: CoalescedRun | null;
 }
 
+export const NO_MEMORY: ItemMemory = { tag: 'none' };
 export const MOVING: ItemState = { tag: 'moving' };
 export const RUNNING: ItemState = { tag: 'running', alone: false };
 export const RUNNING_ALONE: ItemState = { tag: 'running', alone: true };
@@ -174,9 +184,7 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
     passed: parent?.passed ?? false,
     parent,
     gathered: null,
-    held: 0,
-    expected: 0,
-    answers: false,
+    memory: NO_MEMORY,
     arrivedAt: 0,
     state: MOVING,
     lookup: null,

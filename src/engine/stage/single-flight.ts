@@ -84,12 +84,12 @@ export class SingleFlight {
   }
 
   /**
-   * Whether a worker is to run a queued item; if not, the item stays or has left the queue. Call for each item of a
-   * batch in turn: later items may join the run of an earlier one.
+   * Claims a queued item for a worker. Returns false if no worker is to run the item now: it stays or has left the queue.
+   * Call for each item of a batch in turn: later items may join the run of an earlier one.
    *
    * @param current whether the worker runs the stage's current modelet; if not, no other request gets its results
    */
-  mayRun(item: Item, current: boolean): boolean {
+  claim(item: Item, current: boolean): boolean {
     if (!this.#host.mayLeave(item)) return false;
     const { lookup } = item;
     if (!lookup || !this.#cache) return true;

@@ -163,28 +163,28 @@ export class StageQueue implements Iterable<Item> {
     }
   }
 
-  /** Takes the first item that must run alone and that `mayRun` allows. `mayRun` may remove the item it refuses. */
-  takeAlone(mayRun: (item: Item) => boolean): Item | undefined {
+  /** Takes the first item that must run alone and that `claim` gets for a worker. `claim` may remove another item. */
+  takeAlone(claim: (item: Item) => boolean): Item | undefined {
     if (this.#alone === 0) return undefined;
     for (const item of this.#items) {
-      if (!isAlone(item) || !mayRun(item)) continue;
+      if (!isAlone(item) || !claim(item)) continue;
       this.remove(item);
       return item;
     }
     return undefined;
   }
 
-  /** Takes up to `count` items that may share a batch and that `mayRun` allows, in order; see `takeAlone`. */
-  take(count: number, mayRun: (item: Item) => boolean): Item[] {
+  /** Takes up to `count` items that may share a batch and that `claim` gets, in order; see `takeAlone`. */
+  take(count: number, claim: (item: Item) => boolean): Item[] {
     const taken: Item[] = [];
     let bytes = 0;
     for (const item of this.#items) {
       if (taken.length === count) break;
       if (isAlone(item)) continue;
       const size = item.payload.bytes.byteLength;
-      // Asked before `mayRun`: an item that `mayRun` allows must be taken.
+      // Asked before `claim`: a claimed item must be taken.
       if (taken.length > 0 && bytes + size > FULL_BATCH_BYTES) break;
-      if (!mayRun(item)) continue;
+      if (!claim(item)) continue;
       bytes += size;
       this.remove(item);
       taken.push(item);

@@ -199,16 +199,17 @@ export class Stage implements RouteStage {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
     const current = this.#pools.isCurrent(worker);
-    const mayRun = (item: Item): boolean => {
+    // Keeps memory for the result of an item before the next one asks for it.
+    const claim = (item: Item): boolean => {
       item.hops = this.#pools.present.hopsOf?.(item) ?? 0;
-      if (!this.#singleFlight.mayRun(item, current)) return false;
+      if (!this.#singleFlight.claim(item, current)) return false;
       this.#host.onRun(item);
       return true;
     };
-    const alone = this.#queue.takeAlone(mayRun);
+    const alone = this.#queue.takeAlone(claim);
     const { items, reason }: TakenItems = alone
       ? { items: [alone], reason: 'retry' }
-      : this.#former.take(this.#definition.batching, freeSince, mayRun);
+      : this.#former.take(this.#definition.batching, freeSince, claim);
     const last = items.at(-1);
     if (!last) return false;
     this.#recent.noteInput(last.payload, now);
