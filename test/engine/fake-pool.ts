@@ -7,6 +7,7 @@ import type { CircuitStatus, ModeletDescription, Payload, RequestNumber, WorkerS
 import {
   type Batch,
   type CheckResult,
+  type FreeWorker,
   type PoolEvents,
   type PoolHealth,
   type Room,
@@ -82,31 +83,23 @@ export class FakePool implements StagePool {
     return !this.#old.has(worker);
   }
 
-  refusalOf(): null {
-    return null;
-  }
-
-  freeWorker(room: Room): number | null {
+  freeWorker(room: Room): FreeWorker<Item> | null {
     if (this.health.tag !== 'ready' || this.closes.length > 0) return null;
     const most = { empty: 1, place: this.#places, ahead: this.#places + 1 }[room];
     const free = this.#held.filter((batches) => batches.length < most && !this.#isAlone(batches));
     const best = free.toSorted((a, b) => a.length - b.length)[0];
-    return best ? this.#held.indexOf(best) : null;
+    if (!best) return null;
+    const index = this.#held.indexOf(best);
+    return {
+      index,
+      isCurrent: this.isCurrent(index),
+      refusalOf: () => null,
+      dispatch: (batch) => this.#dispatch(index, batch),
+    };
   }
 
   hopsOf(item: Item): number {
     return hopsOf(item, () => true).length;
-  }
-
-  dispatch(worker: number, batch: Batch<Item>): void {
-    assert.ok(this.freeWorker('ahead') !== null, 'a batch came to a pool that takes none');
-    const present = this.#held[worker] ?? [];
-    assert.ok(present.length <= this.#places, 'a batch too many');
-    const others = this.#places > 1 && batch.alone ? present : present.filter(() => this.#isAlone(present));
-    assert.deepEqual(others, [], 'an item that must run alone got company');
-    assert.ok(batch.items.length > 0, 'an empty batch');
-    this.#held[worker]?.push(batch);
-    for (const item of batch.items) this.#made.set(item, this.makes(item, worker));
   }
 
   check(): Promise<CheckResult> {
@@ -234,6 +227,17 @@ export class FakePool implements StagePool {
     this.#events.onLost(itemsOf(running), itemsOf(held), cause, worker);
     this.#events.onChange();
     this.#endIfIdle();
+  }
+
+  #dispatch(worker: number, batch: Batch<Item>): void {
+    assert.ok(this.freeWorker('ahead') !== null, 'a batch came to a pool that takes none');
+    const present = this.#held[worker] ?? [];
+    assert.ok(present.length <= this.#places, 'a batch too many');
+    const others = this.#places > 1 && batch.alone ? present : present.filter(() => this.#isAlone(present));
+    assert.deepEqual(others, [], 'an item that must run alone got company');
+    assert.ok(batch.items.length > 0, 'an empty batch');
+    this.#held[worker]?.push(batch);
+    for (const item of batch.items) this.#made.set(item, this.makes(item, worker));
   }
 
   get #places(): number {

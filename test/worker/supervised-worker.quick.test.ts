@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Loss } from '../../src/engine/pools/pool.ts';
-import { SupervisedWorker } from '../../src/engine/pools/slots/supervised-worker.ts';
+import { SupervisedWorker } from '../../src/engine/pools/workers/supervised-worker.ts';
 import type { Child, ChildEvents } from '../../src/process/parent/child.ts';
 import { type ProcessState, StateMachine } from '../../src/process/process-state.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
@@ -21,11 +21,11 @@ class Rig {
   readonly worker: SupervisedWorker<WireItem>;
 
   constructor(concurrency = 1, runTimeoutMs = LIMIT_MS) {
-    this.worker = new SupervisedWorker<WireItem>({
+    this.worker = new SupervisedWorker<WireItem>(0, {
       clock: this.clock,
       startTimeoutMs: 0,
       concurrency,
-      launch: (events) => {
+      launch: (_index, events) => {
         const machine = new StateMachine((state) => events.onState(state, child));
         const child: Child = {
           pid: 1234,
@@ -50,15 +50,13 @@ class Rig {
       onStuck: () => {
         this.stuck += 1;
       },
-      onOwnMetrics: () => {},
+      stage: { onOwnMetrics: () => {}, onPart: () => {}, onReply: () => {}, onChange: () => {} },
       onTouched: () => {},
       onReady: () => {},
-      onPart: () => {},
-      onReply: () => {},
+      onAnswered: () => {},
       onTried: () => {},
-      onLost: (loss) => this.losses.push(loss),
+      onLost: (_worker, loss) => this.losses.push(loss),
       onUsage: () => {},
-      onChange: () => {},
       onLog: () => {},
     });
   }

@@ -1,11 +1,10 @@
 /** The interface between a stage and its workers, be they processes or threads. Contains only types and their data. */
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
-import type { Clock, Deadline } from '../../core/clock.ts';
+import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type {
   CircuitStatus,
-  LogLevel,
   LogRecord,
   ModeletDescription,
   Payload,
@@ -13,10 +12,9 @@ import type {
   WorkerStatus,
 } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
-import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import type { LifePhase } from '../../process/parent/supervisor.ts';
 import type { OwnChanges, TouchedFile } from '../../wire/frames/bodies.ts';
-import type { ControlFrame, WireItem } from '../../wire/frames/frames.ts';
+import type { WireItem } from '../../wire/frames/frames.ts';
 import type { Hop } from '../stage/item.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
@@ -59,36 +57,18 @@ export interface Loss<T extends WireItem> {
   readonly phase: LifePhase;
 }
 
-/** What a worker needs of its pool, and tells it. */
-export interface WorkerHost<T extends WireItem> {
-  readonly clock: Clock;
-  readonly startTimeoutMs: number;
-  /** How long a worker without a run limit may go on with a batch that no caller waits for, in ms; at least a start. */
-  readonly abandonedMs: number;
-  /** Number of batches that the worker runs at a time. */
-  readonly concurrency: number;
-  launch(events: ChildEvents): Child;
-  /** Returns the first frame for each new process. */
-  loadFrame(): ControlFrame;
-  /** Returns the longest allowed run of a batch; 0 means no limit. */
-  runTimeoutMs(): number;
-  /** Reports that the worker will hardly end one of its batches. Callers wait for others, and no caller for this one. */
-  onStuck(): void;
-  onReady(): void;
-  /** See `LoadedReport`. */
-  onTouched(files: readonly TouchedFile[]): void;
-  /** See `PoolEvents`. */
-  onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
-  onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
-  /** Reports that the worker has finished an example, with its error or null. */
-  onTried(error: ModeletError | null): void;
-  onLost(loss: Loss<T>): void;
-  /** Reports that the worker has sent a new usage report. */
-  onUsage(): void;
-  /** See `PoolEvents`. */
-  onOwnMetrics(changes: OwnChanges): void;
-  onChange(): void;
-  onLog(level: LogLevel, message: string): void;
+/** A worker that has room for a batch, as its stage sees it. */
+export interface FreeWorker<T extends WireItem = WireItem> {
+  /** Index of the worker within the stage. */
+  readonly index: number;
+  /** Whether it was started after the last `restart`: an older one may run older code. */
+  readonly isCurrent: boolean;
+  /**
+   * Returns why the worker must not get an input: it breaks a schema whose check the worker leaves to the engine. Null
+   * for an input that may go to the worker.
+   */
+  refusalOf(input: Payload): ModeletError | null;
+  dispatch(batch: Batch<T>): void;
 }
 
 /**
@@ -145,15 +125,7 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   /** Starts the workers that are stuck. Call when something has changed. */
   retry(): void;
   /** Returns the worker with the fewest batches for the next batch, or null if none has the room. */
-  freeWorker(room: Room): number | null;
-  /** Whether the worker was started after the last `restart`: an older one may run older code. */
-  isCurrent(worker: number): boolean;
-  /**
-   * Returns why the worker must not get an input: it breaks a schema whose check the worker leaves to the engine. Null
-   * for an input that may go to the worker.
-   */
-  refusalOf(worker: number, input: Payload): ModeletError | null;
-  dispatch(worker: number, batch: Batch<T>): void;
+  freeWorker(room: Room): FreeWorker<T> | null;
   /** How worker hosts serve the stage, for the items of an earlier one; absent or null: no host does. */
   readonly hop?: Omit<Hop, 'retryLost'> | null;
   /** Returns how many further stages an item can pass together with this one. Absent: none. */

@@ -24,7 +24,7 @@ import { resultOfEvent } from '../../store/broker/bullmq-jobs.ts';
 import type { JobEvent } from '../../store/broker/job-events.ts';
 import { hopsOf } from '../stage/hops.ts';
 import type { Hop, Item } from '../stage/item.ts';
-import type { Batch, CheckResult, PoolEvents, PoolHealth, Room } from './pool.ts';
+import type { Batch, CheckResult, FreeWorker, PoolEvents, PoolHealth, Room } from './pool.ts';
 import type { StagePool } from './stage-pools.ts';
 
 interface Sent {
@@ -145,7 +145,7 @@ export class RemotePool implements StagePool {
    * `ahead`, one for each place does. Which worker runs a batch is the hosts' choice, so a batch that needs an empty
    * worker waits until no other is on its way. Batches that go on to further stages there keep these busy, too.
    */
-  freeWorker(room: Room): number | null {
+  freeWorker(room: Room): FreeWorker<Item> | null {
     if (this.#state.tag !== 'serving' || !this.#state.link.isReady || this.#lanes === 0) return null;
     const most = { empty: 1, place: this.#lanes + this.#hostCount, ahead: 2 * this.#lanes }[room];
     const further =
@@ -158,28 +158,14 @@ export class RemotePool implements StagePool {
     if (this.#sent.size >= most + further) return null;
     const taken = new Set([...this.#sent.values()].map(({ lane }) => lane));
     const free = Array.from({ length: this.#lanes }, (_, lane) => lane).find((lane) => !taken.has(lane));
-    return free ?? this.#sent.size % this.#lanes;
-  }
-
-  isCurrent(): boolean {
-    return true;
-  }
-
-  refusalOf(): null {
-    return null;
+    const index = free ?? this.#sent.size % this.#lanes;
+    // Hosts watch their own code, and check their inputs themselves.
+    return { index, isCurrent: true, refusalOf: () => null, dispatch: (batch) => this.#dispatch(index, batch) };
   }
 
   /** An item goes on to the next stages on its host as long as every host of this stage serves them, too. */
   hopsOf(item: Item): number {
     return this.#hops(item).length;
-  }
-
-  dispatch(lane: number, batch: Batch<Item>): void {
-    if (this.#state.tag !== 'serving') return;
-    const id = this.#newId();
-    this.#sent.set(id, { batch, lane });
-    if (batch.items.some(({ streams }) => streams)) this.#state.parts.begin(id);
-    this.#add(this.#state, id, batch.items).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
   }
 
   /** Has one host run the examples. */
@@ -242,6 +228,14 @@ export class RemotePool implements StagePool {
 
   get #hostCount(): number {
     return this.#hosts?.count ?? 0;
+  }
+
+  #dispatch(lane: number, batch: Batch<Item>): void {
+    if (this.#state.tag !== 'serving') return;
+    const id = this.#newId();
+    this.#sent.set(id, { batch, lane });
+    if (batch.items.some(({ streams }) => streams)) this.#state.parts.begin(id);
+    this.#add(this.#state, id, batch.items).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
   }
 
   #written(): Promise<string> {

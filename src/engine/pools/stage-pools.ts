@@ -4,11 +4,10 @@
  * changes nothing. Workers that cannot start are tried again when their file changes, at a deploy, or when a user asks
  * for new ones.
  *
- * A slot (slot.ts) also has a worker that serves, a successor and retired ones, but by other rules. A slot replaces a
+ * The workers of one pool also serve, replace others or are retired (roster.ts), but by other rules. A pool replaces a
  * worker by one with the same code, alone, as soon as its process is ready, and the pool's circuit ends the
  * replacement. A pool succeeds as a whole: when its health says so, or when the present pool has failed; a newer revision
- * retires a successor, and a return to the old revision cancels it. Slots know nothing of revisions, and pools nothing
- * of processes.
+ * retires a successor, and a return to the old revision cancels it. Pools know nothing of revisions.
  */
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
@@ -16,7 +15,7 @@ import type { Deadline } from '../../core/clock.ts';
 import type { CircuitStatus, RequestNumber, StageStatus } from '../../core/model.ts';
 import type { Item } from '../stage/item.ts';
 import { HotEdit, type HotEditHost } from './hot-edit.ts';
-import type { CheckResult, WorkerPool } from './pool.ts';
+import type { CheckResult, FreeWorker, WorkerPool } from './pool.ts';
 
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
 
@@ -70,8 +69,8 @@ export class StagePools {
   }
 
   /** Whether the worker in the present pool runs the stage's current modelet, not an older one. */
-  isCurrent(worker: number): boolean {
-    return this.#successor === null && this.present.isCurrent(worker);
+  isCurrent(worker: FreeWorker<Item>): boolean {
+    return this.#successor === null && worker.isCurrent;
   }
 
   status(): PoolsStatus {

@@ -3,20 +3,18 @@
  * means for the stage.
  *
  * When the circuit opens, live workers finish their batches, and their answers count; then they wait idle and warm.
- * Dead workers are not started. The probe is a live worker if there is one; otherwise each opening tries the next slot.
- * Deaths in service count towards the circuit, including runs over the limit. Failed starts count only if no worker
- * serves or may serve soon: one worker that cannot start beside others that serve does not endanger the stage.
+ * Dead workers are not started. The probe is a live worker if there is one; otherwise the openings try one worker after
+ * the other. Deaths in service count towards the circuit, including runs over the limit. Failed starts count only if no
+ * worker serves or may serve soon: one worker that cannot start beside others that serve does not endanger the stage.
  */
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
-import type { ModeletError } from '../../core/errors.ts';
 import type {
   CircuitStatus,
   CircuitTag,
   LogLevel,
   ModeletDescription,
-  Payload,
   RequestNumber,
   WorkerStatus,
 } from '../../core/model.ts';
@@ -29,7 +27,6 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
 import { ExampleCheck } from './example-check.ts';
 import {
-  type Batch,
   type CheckResult,
   type Loss,
   type PoolEvents,
@@ -38,10 +35,9 @@ import {
   RunTimeout,
   type WorkerPool,
 } from './pool.ts';
-import { Replacements, tooLargeAtFirst, wear } from './slots/replacements.ts';
-import { type Role, Slot } from './slots/slot.ts';
-
 import { WorkerFactory } from './worker-factory.ts';
+import { Roster } from './workers/roster.ts';
+import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';
 
 /** Batches that wait in a worker behind those that run: enough to hide the wake-up time between two batches. */
 const MOST_AHEAD = 1;
@@ -52,16 +48,14 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #factory: WorkerFactory;
   readonly #events: PoolEvents<T>;
   readonly #clock: Clock;
-  readonly #slots: Slot<T>[];
-  readonly #replacements: Replacements<T> = new Replacements();
+  readonly #roster: Roster<T>;
   readonly #circuit: Circuit;
   readonly #check: ExampleCheck;
-  /** The slot of the only worker that serves while the circuit is half-open; otherwise null. */
-  #probe: Slot<T> | null = null;
+  /** The only worker that gets batches while the circuit is half-open; otherwise null. */
+  #probe: SupervisedWorker<T> | null = null;
   #probes = 0;
   #description: ModeletDescription | null = null;
   #files: readonly TouchedFile[] = [];
-  #restartedAt: number = Number.NEGATIVE_INFINITY;
   /** The last logged reason why workers are stuck; null after a worker became ready or a user asked for new ones. */
   #toldFailure: string | null = null;
   /** Whether `close` was called: workers that end get no successors. */
@@ -76,11 +70,12 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#check = new ExampleCheck({
       clock,
       // The probe gets requests only, no examples.
-      ready: () => (this.#circuit.tag === 'closed' ? this.#slots.filter((slot) => slot.isReady) : []),
+      ready: () => (this.#circuit.tag === 'closed' ? this.#ready : []),
       whyNone: () => (this.health.tag === 'failed' ? this.health.error.message : 'no worker is ready'),
       onChange: () => events.onChange(),
     });
-    this.#slots = stage.modelet.workers.map((_, index) => this.#slot(index));
+    const host = this.#workerHost();
+    this.#roster = new Roster(stage.modelet.workers.length, (index) => new SupervisedWorker(index, host));
   }
 
   get pinWarnings(): readonly string[] {
@@ -90,17 +85,17 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   get health(): PoolHealth {
     const { refusal } = this.#factory;
     if (refusal) return { tag: 'failed', error: refusal, doesNotStart: false };
-    if (this.#serving.some((slot) => slot.isReady)) return { tag: 'ready' };
+    if (this.#eligible.some(({ isReady }) => isReady)) return { tag: 'ready' };
     const open = this.#circuit.refusal;
     if (open) return { tag: 'failed', error: open, doesNotStart: this.#circuit.isOfStarts };
-    const errors = this.#slots.map((slot) => slot.startError);
+    const errors = this.#roster.serving.map(({ startError }) => startError);
     const first = errors[0];
     const none = errors.every((error) => error !== null);
     return first && none ? { tag: 'failed', error: first, doesNotStart: true } : { tag: 'starting' };
   }
 
   get isStuck(): boolean {
-    return this.#slots.some((slot) => slot.isStuck);
+    return this.#roster.isStuck;
   }
 
   get files(): readonly TouchedFile[] {
@@ -122,57 +117,45 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       this.#events.onChange();
       return;
     }
-    for (const slot of this.#slots) slot.start();
+    for (const worker of this.#roster.serving) worker.start();
   }
 
   redefine(stage: StageDefinition): void {
     this.#stage = { ...stage, modelet: this.#stage.modelet };
-    for (const slot of this.#slots) slot.limitRun();
+    for (const worker of this.#roster.all) worker.limitRun();
   }
 
   restart(): void {
     if (this.#factory.refusal) return;
-    this.#restartedAt = this.#clock.now();
+    for (const worker of this.#roster.all) worker.outdate();
     this.#toldFailure = null;
-    const running = this.#slots.filter(({ pid }) => pid !== null);
+    const running = this.#roster.serving.filter(({ pid }) => pid !== null);
     this.#circuit.reset();
-    for (const slot of this.#slots) slot.start();
+    for (const worker of this.#roster.serving) worker.start();
     this.retry();
-    for (const slot of running) this.#replacements.request(slot, 'asked');
+    for (const { index } of running) this.#roster.replace(index, 'asked');
   }
 
   retry(): void {
     this.#toldFailure = null;
-    for (const slot of this.#slots) slot.retry();
+    for (const worker of this.#roster.all) if (worker.isStuck) worker.start();
   }
 
-  freeWorker(room: Room): number | null {
-    let best: Slot<T> | null = null;
-    for (const slot of this.#serving) {
-      const { isReady, isAlone, load } = slot;
-      if (isReady && !isAlone && load < this.#mostFor(slot, room) && (!best || load < best.load)) best = slot;
+  freeWorker(room: Room): SupervisedWorker<T> | null {
+    let best: SupervisedWorker<T> | null = null;
+    for (const worker of this.#eligible) {
+      const { isReady, isAlone, load } = worker;
+      if (isReady && !isAlone && load < this.#mostFor(worker, room) && (!best || load < best.load)) best = worker;
     }
-    return best?.index ?? null;
+    return best;
   }
 
   /** Returns the number of batches with which a worker has no more room of this kind. */
-  #mostFor(slot: Slot<T>, room: Room): number {
+  #mostFor({ isTrying }: SupervisedWorker<T>, room: Room): number {
     // The probe gets one batch at a time: its death must not cost more.
     if (room === 'empty' || this.#probe) return 1;
     const { concurrency } = this.#stage.modelet;
-    return room === 'place' || slot.isTrying || this.#check.isWaiting ? concurrency : concurrency + MOST_AHEAD;
-  }
-
-  isCurrent(worker: number): boolean {
-    return (this.#slots[worker]?.loadedAt ?? 0) >= this.#restartedAt;
-  }
-
-  refusalOf(worker: number, input: Payload): ModeletError | null {
-    return this.#slots[worker]?.refusalOf(input) ?? null;
-  }
-
-  dispatch(worker: number, batch: Batch<T>): void {
-    this.#slots[worker]?.dispatch(batch);
+    return room === 'place' || isTrying || this.#check.isWaiting ? concurrency : concurrency + MOST_AHEAD;
   }
 
   check(deadline: Deadline): Promise<CheckResult> {
@@ -180,121 +163,124 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   cancel(ids: readonly RequestNumber[]): void {
-    for (const slot of this.#slots) slot.cancel(ids);
+    for (const worker of this.#roster.all) worker.cancel(ids);
   }
 
   async close(deadline: Deadline): Promise<void> {
     this.#isClosed = true;
     this.#circuit.stop();
-    this.#replacements.clear();
-    const ended = Promise.all(this.#slots.map((slot) => slot.close(deadline)));
+    const ended = this.#roster.close(deadline);
     this.#check.advance();
     await ended;
   }
 
   status(): WorkerStatus[] {
     const { refusal } = this.#factory;
-    return this.#slots.map((slot) => ({
-      index: slot.index,
-      pid: slot.pid,
-      state: refusal ? 'error' : slot.processState,
-      cpus: this.#factory.appliedPin(slot.index),
-      busy: slot.load > 0,
-      running: Math.min(slot.load, this.#stage.modelet.concurrency),
-      overdue: slot.overdue,
-      starting: slot.starting,
-      restarts: slot.restarts,
-      error: refusal?.message ?? slot.trouble,
-      rssBytes: slot.usage?.rssBytes ?? null,
-      cpuMs: slot.usage?.cpuMs ?? null,
-      gauges: slot.gauges,
+    return this.#roster.serving.map((worker) => ({
+      index: worker.index,
+      pid: worker.pid,
+      state: refusal ? 'error' : worker.processState,
+      cpus: this.#factory.appliedPin(worker.index),
+      busy: worker.load > 0,
+      running: Math.min(worker.load, this.#stage.modelet.concurrency),
+      overdue: worker.overdue,
+      starting: worker.starting,
+      restarts: this.#factory.restarts(worker.index),
+      error: refusal?.message ?? this.#roster.troubleOf(worker),
+      rssBytes: worker.facts.usage?.rssBytes ?? null,
+      cpuMs: worker.facts.usage?.cpuMs ?? null,
+      gauges: worker.facts.gauges,
     }));
   }
 
-  /** The slots that may get batches. */
-  get #serving(): readonly Slot<T>[] {
-    if (this.#circuit.tag === 'closed') return this.#slots;
+  /** The workers that may get batches. */
+  get #eligible(): readonly SupervisedWorker<T>[] {
+    if (this.#circuit.tag === 'closed') return this.#roster.serving;
     return this.#probe ? [this.#probe] : [];
   }
 
-  #slot(index: number): Slot<T> {
-    const slot: Slot<T> = new Slot<T>(index, {
+  get #ready(): readonly SupervisedWorker<T>[] {
+    return this.#roster.serving.filter(({ isReady }) => isReady);
+  }
+
+  #workerHost(): WorkerHost<T> {
+    return {
       clock: this.#clock,
       startTimeoutMs: this.#factory.startTimeoutMs,
       concurrency: this.#stage.modelet.concurrency,
-      launch: (events) => this.#factory.launch(index, events),
-      loadFrame: () => this.#factory.loadFrame(this.#stage, index),
-      runTimeoutMs: () => this.#stage.runTimeoutMs,
       abandonedMs: this.#factory.abandonedMs,
-      onStuck: () => this.#replace(slot, 'it runs a batch whose callers have gone, and does not end it'),
-      onReady: () => {
-        this.#description = slot.description;
-        this.#toldFailure = null;
-        if (slot === this.#probe) this.#circuit.proved('ready');
-        this.#check.advance();
-      },
+      stage: this.#events,
+      launch: (index, events) => this.#factory.launch(index, events),
+      loadFrame: (index) => this.#factory.loadFrame(this.#stage, index),
+      runTimeoutMs: () => this.#stage.runTimeoutMs,
+      onStuck: (worker) => this.#replace(worker, 'it runs a batch whose callers have gone, and does not end it'),
+      onReady: (worker) => this.#becameReady(worker),
       onTouched: (files) => {
         this.#files = files;
       },
-      onPart: (item, part, taken) => this.#events.onPart(item, part, taken),
-      onReply: (batch, replies, runMs) => {
-        if (slot === this.#probe) this.#circuit.proved('answer');
-        this.#events.onReply(batch, replies, runMs, index);
-        this.#replaceWorn(slot);
+      onAnswered: (worker) => {
+        if (worker === this.#probe) this.#circuit.proved('answer');
+        this.#replaceWorn(worker);
         this.#check.advance();
       },
       onTried: (error) => this.#check.tried(error),
-      onUsage: () => {
-        const tooLarge = tooLargeAtFirst(slot, this.#stage);
-        if (tooLarge) this.#log(index, 'warn', tooLarge);
-        this.#replaceWorn(slot);
+      onUsage: (worker) => {
+        const tooLarge = this.#roster.serves(worker) ? worker.facts.tooLargeAtFirst(this.#stage) : null;
+        if (tooLarge) this.#log(worker, 'warn', tooLarge);
+        this.#replaceWorn(worker);
       },
-      onOwnMetrics: (changes) => this.#events.onOwnMetrics(changes),
-      onLost: (loss, role) => this.#lost(slot, loss, role),
-      onReplaced: () => this.#events.onEnded(this.#replacements.done(slot)),
-      onChange: () => this.#events.onChange(),
-      onLog: (level, message) => this.#log(index, level, message),
-    });
-    return slot;
+      onLost: (worker, loss) => this.#lost(worker, loss),
+      onLog: (worker, level, message) => this.#log(worker, level, message),
+    };
   }
 
-  /** Replaces a worn worker. Workers are replaced only while the circuit is closed: otherwise each live one is needed. */
-  #replaceWorn(slot: Slot<T>): void {
-    const worn = wear(slot, this.#stage);
-    if (worn) this.#replace(slot, worn);
+  #becameReady(worker: SupervisedWorker<T>): void {
+    const replaced = this.#roster.becameReady(worker);
+    if (replaced) this.#events.onEnded(replaced);
+    this.#description = worker.facts.description;
+    this.#toldFailure = null;
+    if (worker === this.#probe) this.#circuit.proved('ready');
+    this.#check.advance();
   }
 
-  #replace(slot: Slot<T>, reason: string): void {
-    if (this.#isClosed || this.#circuit.tag !== 'closed') return;
-    if (this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${reason}`);
+  #replaceWorn(worker: SupervisedWorker<T>): void {
+    const worn = worker.facts.wear(this.#stage);
+    if (worn) this.#replace(worker, worn);
   }
 
-  #lost(slot: Slot<T>, { overrun, running, notStarted, trying, error, phase }: Loss<T>, role: Role): void {
-    if (overrun.length > 0) this.#events.onLost(overrun, [], error, slot.index);
-    this.#events.onLost(running, notStarted, error instanceof RunTimeout ? besides(error) : error, slot.index);
+  /** Replaces a worker that serves, if the circuit is closed: otherwise each live one is needed. */
+  #replace(worker: SupervisedWorker<T>, reason: string): void {
+    if (this.#isClosed || this.#circuit.tag !== 'closed' || !this.#roster.serves(worker)) return;
+    if (this.#roster.replace(worker.index, 'recycled')) this.#log(worker, 'info', `is replaced: ${reason}`);
+  }
+
+  #lost(worker: SupervisedWorker<T>, { overrun, running, notStarted, trying, error, phase }: Loss<T>): void {
+    const { index } = worker;
+    if (overrun.length > 0) this.#events.onLost(overrun, [], error, index);
+    this.#events.onLost(running, notStarted, error instanceof RunTimeout ? besides(error) : error, index);
     if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
     if (phase === 'starting' && error instanceof LastingFailure) {
       this.#files = error.files;
       this.#tellFailure(error);
     }
-    if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting', trying);
+    if (this.#roster.serves(worker) && phase !== 'closing') this.#died(worker, error, phase === 'starting', trying);
     if (trying) this.#check.lost(error);
     else this.#check.advance();
     this.#events.onChange();
   }
 
-  #died(slot: Slot<T>, error: Error, starting: boolean, trying: boolean): void {
-    this.#replacements.died(slot);
-    const isProbe = slot === this.#probe;
+  #died(worker: SupervisedWorker<T>, error: Error, starting: boolean, trying: boolean): void {
+    this.#roster.died(worker);
+    const isProbe = worker === this.#probe;
     if (error instanceof LastingFailure && starting) {
       // Another try would fail too, so the circuit need not retry this worker. Each of the others decides for itself.
       if (isProbe) this.#circuit.reset();
       return;
     }
-    const serving = starting ? this.#slots.every(({ startError }) => startError !== null) : !trying;
+    const serving = starting ? this.#roster.serving.every(({ startError }) => startError !== null) : !trying;
     const counts = isProbe || serving;
     if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
-    else if (this.#circuit.tag !== 'closed') slot.hold();
+    else if (this.#circuit.tag !== 'closed') worker.hold();
   }
 
   /** Logs a failure once, however many workers fail for the same reason. */
@@ -313,8 +299,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const log = (level: LogLevel, message: string): void =>
       this.#events.onLog({ level, message, stage: this.#stage.name });
     if (tag === 'open') {
-      this.#replacements.clear();
-      for (const slot of this.#slots) slot.hold();
+      this.#roster.keepPresent();
+      for (const worker of this.#roster.serving) worker.hold();
       // The message does not mention refused requests: a pool of older code may still serve.
       const why = this.#circuit.refusal?.message ?? '';
       log('error', this.#circuit.isOfStarts ? `does not start: ${why}` : why);
@@ -322,8 +308,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       log('info', 'tries one worker');
       this.#tryProbe();
     } else {
-      if (this.#slots.some((slot) => slot.isReady)) log('info', 'serves again');
-      for (const slot of this.#slots) slot.start();
+      if (this.#ready.length > 0) log('info', 'serves again');
+      for (const worker of this.#roster.serving) worker.start();
     }
     this.#events.onChange();
   }
@@ -331,15 +317,16 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   /** Picks a live worker as the probe, or starts one. */
   #tryProbe(): void {
     this.#probes += 1;
-    const inTurn = this.#slots[this.#probes % this.#slots.length] as Slot<T>;
-    const ready = this.#slots.filter((slot) => slot.isReady);
+    const { serving } = this.#roster;
+    const inTurn = serving[this.#probes % serving.length] as SupervisedWorker<T>;
+    const ready = this.#ready;
     const probe = ready.find(({ load }) => load === 0) ?? ready[0] ?? inTurn;
     this.#probe = probe;
     if (probe.isReady) this.#circuit.proved('ready');
     else probe.start();
   }
 
-  #log(worker: number, level: LogLevel, message: string): void {
+  #log({ index: worker }: SupervisedWorker<T>, level: LogLevel, message: string): void {
     this.#events.onLog({ level, message, stage: this.#stage.name, worker });
   }
 }

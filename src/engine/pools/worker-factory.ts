@@ -24,6 +24,9 @@ export class WorkerFactory {
   /** With `strictPins`, the reason why no worker of the stage may start; otherwise null. */
   readonly refusal: ModeletError | null;
 
+  /** Number of launches by index. */
+  readonly #launches: number[] = [];
+
   constructor(modelet: ModeletDefinition, boot: EngineBoot, clock: Clock) {
     this.#modelet = modelet;
     this.#boot = boot;
@@ -48,7 +51,13 @@ export class WorkerFactory {
     return Math.max(LEAST_ABANDONED_MS, this.#boot.requests.timeoutMs || DEFAULT_ABANDONED_MS);
   }
 
+  /** Number of workers launched at the index after the first. */
+  restarts(index: number): number {
+    return Math.max(0, (this.#launches[index] ?? 0) - 1);
+  }
+
   launch(index: number, events: ChildEvents): Child {
+    this.#launches[index] = (this.#launches[index] ?? 0) + 1;
     const { isolation, heapMb, concurrency } = this.#modelet;
     const spec = {
       launcher: this.#boot.launcher,

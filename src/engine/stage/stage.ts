@@ -10,7 +10,7 @@ import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { type Batch, type CheckResult, type Room, RunTimeout } from '../pools/pool.ts';
+import { type Batch, type CheckResult, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batch-former.ts';
 import { keepTogether, passedAlong } from './hops.ts';
@@ -195,7 +195,7 @@ export class Stage implements RouteStage {
   }
 
   /** Sends the worker a batch if one is due; returns whether it did. An item that must run alone leaves at once. */
-  #dispatchTo(worker: number): boolean {
+  #dispatchTo(worker: FreeWorker<Item>): boolean {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
     const current = this.#pools.isCurrent(worker);
@@ -224,15 +224,15 @@ export class Stage implements RouteStage {
     this.#batchNumber += 1;
     const number = this.#batchNumber;
     const batch = { number, items: valid, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
-    this.#pools.present.dispatch(worker, batch);
+    worker.dispatch(batch);
     this.meter.batchLeft(reason, valid.length);
     this.#host.onChange();
     return true;
   }
 
   /** Fails an item whose input must not go to the worker. */
-  #isValid(item: Item, worker: number): boolean {
-    const refusal = this.#pools.present.refusalOf(worker, item.payload);
+  #isValid(item: Item, worker: FreeWorker<Item>): boolean {
+    const refusal = worker.refusalOf(item.payload);
     if (!refusal) return true;
     refusal.stage = this.name;
     for (const request of this.#end([item])) this.#host.onFailed(request, refusal);

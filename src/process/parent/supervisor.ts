@@ -150,11 +150,16 @@ export class Supervisor {
     this.#state = { tag: 'stopped' };
   }
 
-  /** Sends a frame to a process that is ready or finishing; drops the frame if there is none. */
-  send(frame: Frame): void {
+  /** The process that frames can reach, ready or finishing; null if there is none. */
+  get recipient(): Pick<Child, 'send'> | null {
     const child = this.#child;
     const serves = child?.state.tag === 'ready' || child?.state.tag === 'shutdown';
-    if (serves && child.isReachable) child.send(frame);
+    return serves && child.isReachable ? child : null;
+  }
+
+  /** Sends a frame to the recipient; drops the frame if there is none. */
+  send(frame: Frame): void {
+    this.recipient?.send(frame);
   }
 
   /** Writes a line to the log, or only counts it if the process writes too many. */

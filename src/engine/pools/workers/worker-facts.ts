@@ -1,0 +1,110 @@
+/** What one process of a worker has reported of itself. Each process begins with facts of its own. */
+import { type InputCheck, inputCheck } from '../../../config/payload-checks.ts';
+import type { StageDefinition } from '../../../config/stage-definition.ts';
+import { asModeletError, type ModeletError } from '../../../core/errors.ts';
+import type { ModeletDescription, Payload, WorkerUsage } from '../../../core/model.ts';
+import type { OwnValues } from '../../../core/readings.ts';
+import { decodePayload } from '../../../wire/codec/codec.ts';
+import type { LoadedReport, UsageReport } from '../../../wire/frames/bodies.ts';
+
+const MB = 1024 * 1024;
+
+export class WorkerFacts {
+  /** Time at which the process was sent its modelet. */
+  readonly loadedAt: number;
+  /** How far the start is, as the modelet says it. */
+  progress: string | null = null;
+  /** How long the start took, in ms; 0 until the process is ready. */
+  startMs = 0;
+  /** Number of batches that the process has answered. */
+  batchesRun = 0;
+  /** Whether a user has asked for new workers since: the process may run older code. */
+  isOutdated = false;
+  #loaded: LoadedReport | null = null;
+  /** The check of inputs that the process leaves to the engine; null if there is none. */
+  #inputCheck: InputCheck | null = null;
+  /** The latest usage report, and the one at the time when the process became ready; null before that. */
+  #usage: { readonly first: WorkerUsage; readonly latest: WorkerUsage } | null = null;
+  #gauges: OwnValues<number> = {};
+
+  constructor(loadedAt: number) {
+    this.loadedAt = loadedAt;
+  }
+
+  /** Number of examples in the modelet. */
+  get examples(): number {
+    return this.#loaded?.examples ?? 0;
+  }
+
+  /** The description of the modelet; null until it is loaded. */
+  get description(): ModeletDescription | null {
+    return this.#loaded?.description ?? null;
+  }
+
+  get usage(): WorkerUsage | null {
+    return this.#usage?.latest ?? null;
+  }
+
+  /** Gauges of the modelet. */
+  get gauges(): OwnValues<number> {
+    return this.#gauges;
+  }
+
+  /** @throws Error if the schema cannot be used or an example breaks it. */
+  noteLoaded(loaded: LoadedReport): void {
+    this.#loaded = loaded;
+    const { inputSchema, description } = loaded;
+    this.#inputCheck = inputSchema === undefined ? null : inputCheck(inputSchema);
+    for (const [index, example] of description.examples.entries()) {
+      try {
+        this.#inputCheck?.(JSON.parse(example), example.length);
+      } catch (cause) {
+        throw new Error(`the warm-up failed at example ${index}: ${(cause as Error).message}`, { cause });
+      }
+    }
+  }
+
+  noteUsage({ own, ...usage }: UsageReport): void {
+    this.#usage = { first: this.#usage?.first ?? usage, latest: usage };
+    if (!own) return;
+    const changed = Object.entries(own.gauges).map(([metric, series]) => [
+      metric,
+      { ...this.#gauges[metric], ...series },
+    ]);
+    this.#gauges = { ...this.#gauges, ...Object.fromEntries(changed) };
+  }
+
+  /** Returns why the process must not get an input, by the schema that it leaves to the engine; null if it may. */
+  refusalOf({ codec, bytes }: Payload): ModeletError | null {
+    if (!this.#inputCheck) return null;
+    try {
+      this.#inputCheck(decodePayload({ codec, bytes }), bytes.byteLength);
+      return null;
+    } catch (thrown) {
+      return asModeletError(thrown, 'invalid_input');
+    }
+  }
+
+  /** Returns the reason for replacing the process, as text; null if there is none. */
+  wear({ recycleAfter, maxRssMb }: StageDefinition): string | null {
+    if (recycleAfter > 0 && this.batchesRun >= recycleAfter) return `it has run ${this.batchesRun} batches`;
+    if (this.batchesRun === 0 || !this.#usage) return null;
+    const { first, latest } = this.#usage;
+    if (!exceeds(latest, maxRssMb) || exceeds(first, maxRssMb)) return null;
+    return `it uses ${megabytes(latest)} MB`;
+  }
+
+  /** Returns a warning if the new process exceeds its memory limit, which no other would help; otherwise null. */
+  tooLargeAtFirst({ maxRssMb }: StageDefinition): string | null {
+    if (!this.#usage || this.#usage.latest !== this.#usage.first || !exceeds(this.#usage.first, maxRssMb)) return null;
+    return `uses ${megabytes(this.#usage.first)} MB before its first batch, more than maxRssMb ${maxRssMb}, so the stage does not replace it for that`;
+  }
+}
+
+function exceeds({ rssBytes }: WorkerUsage, maxRssMb: number): boolean {
+  return maxRssMb > 0 && rssBytes > maxRssMb * MB;
+}
+
+function megabytes({ rssBytes }: WorkerUsage): number {
+  return Math.round(rssBytes / MB);
+}
