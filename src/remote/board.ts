@@ -31,6 +31,13 @@ interface Notice {
 
 type Kind = 'stages' | 'hosts';
 
+/** Notices of a kind, by their names. */
+export interface Notices {
+  readonly fresh: ReadonlyMap<string, string>;
+  /** Their processes have ended, or are slow. The last words of a host are among them. */
+  readonly stale: ReadonlyMap<string, string>;
+}
+
 export class Board {
   readonly #link: BrokerLink;
   readonly #key: string;
@@ -48,22 +55,24 @@ export class Board {
     this.#clock = clock;
   }
 
-  /** Puts up a notice, or renews it, and returns the fresh notices of a kind by their names. */
+  /** Puts up a notice, or renews it, and returns the notices of a kind. */
   async renew(
     own: { readonly kind: Kind; readonly name: string; readonly text: string } | null,
     wanted: Kind,
-  ): Promise<Map<string, string>> {
+  ): Promise<Notices> {
     return this.#link.command(async (server) => {
       const now = await this.#look(server);
       if (own) await server.hSet(this.#of(own.kind), own.name, JSON.stringify({ at: now, text: own.text }));
-      const notices = new Map<string, string>();
+      const fresh = new Map<string, string>();
+      const stale = new Map<string, string>();
       for (const [name, json] of Object.entries(await server.hGetAll(this.#of(wanted)))) {
         const { at, text } = JSON.parse(json) as Notice;
-        if (Math.abs(now - at) <= FRESH_MS) notices.set(name, text);
+        if (Math.abs(now - at) <= FRESH_MS) fresh.set(name, text);
         // A process that died has left it.
         else if (now - at > 10 * FRESH_MS) await server.hDel(this.#of(wanted), name);
+        else stale.set(name, text);
       }
-      return notices;
+      return { fresh, stale };
     });
   }
 

@@ -1,6 +1,7 @@
 /** The worker hosts that serve one remote stage, as their last reports on the notice board describe them. */
 import type { ModeletDescription, WorkerStatus } from '../core/model.ts';
 import type { OwnValues } from '../core/readings.ts';
+import type { Notices } from './board.ts';
 import type { HostReport, ServedStage } from './notices.ts';
 import { OwnGains } from './own-gains.ts';
 
@@ -50,15 +51,19 @@ export class StageHosts {
     return found ? new Error(`${found.served.error} (host ${found.name})`) : null;
   }
 
-  /** Takes new reports, by the ids of hosts, and returns what the modelet's own metrics have gained there. */
-  read(reports: ReadonlyMap<string, string>): Gained[] {
+  /**
+   * Takes new reports, by the ids of hosts, and returns what the modelet's own metrics have gained there. A stale report
+   * counts as well: a slow runtime may read the last one of a host only after it has aged.
+   */
+  read({ fresh, stale }: Notices): Gained[] {
     const hosts: Host[] = [];
     const gains: Gained[] = [];
-    for (const [id, text] of reports) {
+    for (const [id, text] of [...stale, ...fresh]) {
       const { host: name, isLeaving, stages } = JSON.parse(text) as HostReport;
       const served = stages[this.#key];
       const gained = served?.own ? this.#gains.of(id, served.own) : null;
       if (gained) gains.push(gained);
+      if (!fresh.has(id)) continue;
       const ready = Object.entries(stages).flatMap(([key, { workers }]) => (workers.some(isReady) ? [key] : []));
       if (served && !isLeaving) hosts.push({ name, served, ready: new Set(ready) });
     }

@@ -45,9 +45,9 @@ async function open(queue: string): Promise<BrokerLink> {
 
 async function serve(host: string): Promise<void> {
   const board = new Board(await open('board'), place);
-  let notices = await board.renew(null, 'stages');
-  for (; notices.size === 0; notices = await board.renew(null, 'stages')) await sleep(BEAT_MS / 10);
-  const [published = ''] = notices.values();
+  let { fresh } = await board.renew(null, 'stages');
+  for (; fresh.size === 0; { fresh } = await board.renew(null, 'stages')) await sleep(BEAT_MS / 10);
+  const [published = ''] = fresh.values();
   const { key } = readPublished(published, secret);
   const link = await open(`stage-${key}`);
   const stage = new HostedStage({

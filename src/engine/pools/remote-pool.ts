@@ -14,7 +14,7 @@ import { type Clock, type Deadline, systemClock, type Timer } from '../../core/c
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { CircuitStatus, ModeletDescription, RemotePlace, RequestNumber, WorkerStatus } from '../../core/model.ts';
 import { batchesAhead, decodeReplies, encodeWork } from '../../remote/batches.ts';
-import { BEAT_MS, type Board } from '../../remote/board.ts';
+import { BEAT_MS, type Board, type Notices } from '../../remote/board.ts';
 import { HostChecks } from '../../remote/host-check.ts';
 import { keyOf, publish } from '../../remote/notices.ts';
 import { type Connected, connect, disconnect } from '../../remote/stage-connection.ts';
@@ -303,7 +303,7 @@ export class RemotePool implements StagePool {
     this.#events.onChange();
   }
 
-  #read(reports: ReadonlyMap<string, string>, board: Board): void {
+  #read(reports: Notices, board: Board): void {
     this.#hosts ??= new StageHosts(this.#key, board.toServer(this.#openedAt));
     for (const gained of this.#hosts.read(reports)) this.#events.onOwnMetrics({ ...gained, gauges: {} });
   }

@@ -10,7 +10,7 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { LogRecord, RemotePlace } from '../../core/model.ts';
 import type { Log } from '../../observe/log/log.ts';
-import { BEAT_MS, Board, type HostMessage } from '../../remote/board.ts';
+import { BEAT_MS, Board, type HostMessage, type Notices } from '../../remote/board.ts';
 import { type HostReport, readPublished, type ServedStage } from '../../remote/notices.ts';
 import type { Machine } from '../../server/runtime-pins.ts';
 import { Service } from '../../server/service.ts';
@@ -95,12 +95,12 @@ export class RemoteWorkerHost {
   }
 
   async #beat(board: Board): Promise<void> {
-    const notices = await this.#renew(board);
+    const { fresh } = await this.#renew(board);
     if (this.#state !== 'serving') return;
     const declined = new Map<string, string>();
     const now = this.#clock.now();
     let hasChanged = false;
-    for (const [key, notice] of notices) {
+    for (const [key, notice] of fresh) {
       const stage = this.#stages.get(key);
       if (stage) stage.seenAt = now;
       if (stage?.notice === notice) continue;
@@ -127,7 +127,7 @@ export class RemoteWorkerHost {
     return unseen.length > 0;
   }
 
-  #renew(board: Board): Promise<Map<string, string>> {
+  #renew(board: Board): Promise<Notices> {
     return board.renew({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }, 'stages');
   }
 

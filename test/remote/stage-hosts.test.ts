@@ -1,0 +1,35 @@
+/** Reports of worker hosts, fresh and stale, as the engine reads them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { HostReport } from '../../src/remote/notices.ts';
+import { StageHosts } from '../../src/remote/stage-hosts.ts';
+
+const KEY = 'counts-1';
+const METRIC = '{"type":"counter","name":"seen_total"}';
+const NONE: ReadonlyMap<string, string> = new Map();
+
+function report(seen: number, isLeaving = false): ReadonlyMap<string, string> {
+  const own = { since: 2000, counts: { [METRIC]: { '[]': seen } }, dropped: 0 };
+  const served = { workers: [], pinWarnings: [], description: null, error: null, own };
+  const text: HostReport = { host: 'machine', pid: 1, isLeaving, stages: { [KEY]: served } };
+  return new Map([['host', JSON.stringify(text)]]);
+}
+
+function counted(gains: readonly { readonly counts: object }[]): unknown[] {
+  return gains.map(({ counts }) => counts);
+}
+
+test('what a host has counted last counts even where its report is read only when it is stale', () => {
+  const hosts = new StageHosts(KEY, 1000);
+  hosts.read({ fresh: report(11), stale: NONE });
+  assert.deepEqual(counted(hosts.read({ fresh: NONE, stale: report(111, true) })), [{ [METRIC]: { '[]': 100 } }]);
+  assert.deepEqual(counted(hosts.read({ fresh: NONE, stale: report(111, true) })), []);
+});
+
+test('a host with a stale report serves no stage', () => {
+  const hosts = new StageHosts(KEY, 1000);
+  hosts.read({ fresh: report(1), stale: NONE });
+  assert.equal(hosts.count, 1);
+  hosts.read({ fresh: NONE, stale: report(1) });
+  assert.equal(hosts.count, 0);
+});
