@@ -1,6 +1,7 @@
 /**
- * Says what is wrong with flows that are not deployed yet, in the words of a deploy: the triangles of the editor. A
- * false alarm is worse than none, so a node without a certain verdict gets none. Pure.
+ * Says what is wrong with flows that are not deployed yet, and which settings of stages have no effect, in the words of a
+ * deploy: the triangles of the editor. A false alarm is worse than none, so a node without a certain verdict gets none.
+ * Pure.
  */
 import { type Graph, nodesOf } from './graph.ts';
 import type { CompiledDefinitions } from './read/compile-definitions.ts';
@@ -26,8 +27,12 @@ export function wiringFaults({ flows, graph, plan, unread }: CompiledDefinitions
       return isSending || fed.has(id) ? (plan.invalid.get(id) ?? null) : null;
     }
     if (node?.kind !== 'stage') return null;
-    const isUnheard = fed.has(id) && !isSending && !node.watched && !stored.has(id);
-    return plan.invalid.get(id) ?? (isUnheard ? NOWHERE : null);
+    const invalid = plan.invalid.get(id);
+    // What is wired to a stage decides whether its settings have an effect.
+    if (invalid !== undefined || !fed.has(id)) return invalid ?? null;
+    if (!isSending && !node.watched && !stored.has(id)) return NOWHERE;
+    const idle = plan.idle.filter((one) => one.id === id).map(({ text }) => text);
+    return idle.join('; ') || null;
   };
   for (const { node, definition } of flows.running) {
     const reason = reasonFor(node.id, definition.id);

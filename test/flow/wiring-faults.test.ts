@@ -47,6 +47,16 @@ const FAULTY: readonly (readonly [string, readonly FlowNode[], Readonly<Record<s
   ],
   ['a result that goes nowhere', [inject('a'), stage('a', ECHO, [])], { a: /goes nowhere: wire its output/ }],
   [
+    'a setting without effect',
+    [
+      inject('a'),
+      stage('a', ECHO, 'b', { dropKey: 'topic' }),
+      stage('b', ECHO, 'c', { overflow: 'wait' }),
+      ...[stage('c', ECHO, 'd', { overflow: 'drop-oldest' }), sink('d')],
+    ],
+    { a: /^dropKey topic has no effect: the stage does not drop/, b: /^overflow wait has no effect: only stages send/ },
+  ],
+  [
     'a fault in every instance of a subflow',
     [subflow('s', 'q', 'q'), ...on({ z: 's' }, batcher('q', [])), instance('i', 's', 'd'), inject('i'), sink('d')],
     { q: /wired to exactly one modelet stage/ },
@@ -54,7 +64,16 @@ const FAULTY: readonly (readonly [string, readonly FlowNode[], Readonly<Record<s
 ];
 
 const RIGHT: readonly (readonly [string, readonly FlowNode[]])[] = [
-  ['nodes that have only just been put there', [batcher('q', []), stage('a', ECHO, [])]],
+  ['nodes that have only just been put there', [batcher('q', []), stage('a', ECHO, [], { dropKey: 'topic' })]],
+  [
+    'a key of a later stage that drops its oldest items',
+    [
+      inject('a'),
+      stage('a', ECHO, 'b'),
+      stage('b', ECHO, 'd', { overflow: 'drop-oldest', dropKey: 'topic' }),
+      sink('d'),
+    ],
+  ],
   [
     'a result that a Complete node waits for',
     [inject('a'), stage('a', ECHO, []), completeNode('c', ['a'], 'd'), sink('d')],

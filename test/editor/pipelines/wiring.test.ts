@@ -68,6 +68,25 @@ test('a wire that is missing or wrong marks its node at once, and Deploy lists i
   });
 });
 
+test('a setting that the wires leave without effect marks its node, and the mark goes with the wire', async () => {
+  const drops = { overflow: 'drop-oldest', dropKey: 'topic' };
+  const flows = [
+    ...[TAB, runtime()],
+    { ...stage('first', 'return input;', 'work', drops), ...at(160, 100) },
+    { ...stage('other', 'return input;', []), ...at(160, 220) },
+    { ...stage('work', 'return input;', 'seen', { ...drops, overflow: 'auto' }), ...at(360, 100) },
+    { ...sink('seen'), ...at(580, 100) },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.wire('other', 'work');
+    assert.match(await waitForMark(editor, 'work', 'visible'), /^dropKey topic has no effect: the stage does not drop/);
+    await editor.node('work').locator('.red-ui-flow-node-error').hover();
+    await editor.page.locator('.red-ui-flow-port-tooltip', { hasText: 'has no effect' }).waitFor();
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    assert.equal(await waitForMark(editor, 'work', 'hidden'), '');
+  });
+});
+
 test('an answer of the server about wires that have changed since marks nothing', async () => {
   const flows = [
     ...[TAB, runtime()],
