@@ -3,7 +3,7 @@
  * deploy: the triangles of the editor. A false alarm is worse than none, so a node without a certain verdict gets none.
  * Pure.
  */
-import { type Graph, nodesOf } from './graph.ts';
+import { type Graph, type GraphNode, nodesOf } from './graph.ts';
 import type { CompiledDefinitions } from './read/compile-definitions.ts';
 import type { FileDefinition } from './read/expand.ts';
 import { walk } from './walk.ts';
@@ -19,20 +19,22 @@ export function wiringFaults({ flows, graph, plan, unread }: CompiledDefinitions
   const sending = withWires(flows.definitions as readonly FileDefinition[]);
   const fed = new Set([...graph.values()].flatMap(({ wires }) => wires.flat()));
   const stored = behindDurableGates(graph);
+  // What is wired to a stage decides whether its settings have an effect.
+  const settingsOf = (id: string): string =>
+    plan.idle
+      .filter((one) => one.id === id)
+      .map(({ text }) => text)
+      .join('; ');
+  const reasonForStage = ({ id, watched }: GraphNode, isSending: boolean): string | null => {
+    if (!fed.has(id)) return null;
+    return isSending || watched || stored.has(id) ? settingsOf(id) || null : NOWHERE;
+  };
   const reasonFor = (id: string, definition: string): string | null => {
     const node = graph.get(id);
     const isSending = sending.has(definition);
-    if (node?.kind === 'batcher') {
-      // One without any wire has only just been put there.
-      return isSending || fed.has(id) ? (plan.invalid.get(id) ?? null) : null;
-    }
-    if (node?.kind !== 'stage') return null;
-    const invalid = plan.invalid.get(id);
-    // What is wired to a stage decides whether its settings have an effect.
-    if (invalid !== undefined || !fed.has(id)) return invalid ?? null;
-    if (!isSending && !node.watched && !stored.has(id)) return NOWHERE;
-    const idle = plan.idle.filter((one) => one.id === id).map(({ text }) => text);
-    return idle.join('; ') || null;
+    // A batcher without any wire has only just been put there.
+    if (node?.kind === 'batcher') return isSending || fed.has(id) ? (plan.invalid.get(id) ?? null) : null;
+    return node?.kind === 'stage' ? (plan.invalid.get(id) ?? reasonForStage(node, isSending)) : null;
   };
   for (const { node, definition } of flows.running) {
     const reason = reasonFor(node.id, definition.id);

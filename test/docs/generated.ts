@@ -115,5 +115,6 @@ function formOf(value: unknown): string {
     const members = Object.entries(value).map(([key, member]) => `${JSON.stringify(key)}: ${formOf(member)}`);
     return `{${members.join(', ')}}`;
   }
+  if (Object.is(value, -0)) return '-0';
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }

@@ -194,6 +194,12 @@ describe('msgpack: what goes out', () => {
     );
   });
 
+  test('a zero keeps its sign, also beside a BigInt', () => {
+    assert.deepEqual(encodeMsgpack([-0, 0]), hex('92 cb8000000000000000 00'));
+    assert.deepEqual(encodeMsgpack([1n, { a: -0 }]).subarray(10), hex('81 a161 cb8000000000000000'));
+    assert.deepEqual(decodeMsgpack(encodeMsgpack([-0, 0])), [-0, 0]);
+  });
+
   test('typed arrays keep their type and their shape, which their bytes alone do not tell', () => {
     const sent = (value: unknown): unknown => decode(encodeMsgpack(value));
     const one = { data: hex('0000803f'), dims: [1], type: 'float32' };

@@ -7,9 +7,10 @@ import {
   DecodeError,
   decode,
   decodeTimestampExtension,
+  Encoder,
+  type EncoderOptions,
   EXT_TIMESTAMP,
   ExtensionCodec,
-  encode,
   encodeDateToTimeSpec,
   encodeTimeSpecToTimestamp,
 } from '@msgpack/msgpack';
@@ -36,6 +37,22 @@ extensionCodec.register({
   },
 });
 
+/** The library writes -0 as the integer 0. Its methods for numbers are not public, but changing one is the only way. */
+const NumberEncoder = Encoder as unknown as new (
+  options: EncoderOptions,
+) => {
+  encodeSharedRef(value: unknown): Uint8Array;
+  encodeNumber(value: number): void;
+  encodeNumberAsFloat(value: number): void;
+};
+
+class SignedEncoder extends NumberEncoder {
+  override encodeNumber(value: number): void {
+    if (Object.is(value, -0)) this.encodeNumberAsFloat(value);
+    else super.encodeNumber(value);
+  }
+}
+
 /**
  * Decodes one msgpack value. Its binaries are views of `bytes`, except for those of tensors.
  * @throws ModeletError `bad_request` unless the bytes are exactly one msgpack value, or if it has a key `__proto__`;
@@ -59,7 +76,8 @@ export function decodeMsgpack(bytes: Buffer): unknown {
 export function encodeMsgpack(value: unknown): Buffer {
   try {
     const { value: made, wide } = packable(value);
-    const bytes = encode(made, { extensionCodec, ignoreUndefined: true, useBigInt64: wide, maxDepth: DEEPEST });
+    const options = { extensionCodec, ignoreUndefined: true, useBigInt64: wide, maxDepth: DEEPEST };
+    const bytes = new SignedEncoder(options).encodeSharedRef(made);
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   } catch (thrown) {
     throw new ModeletError('modelet_failed', `the result cannot be sent as msgpack: ${asError(thrown).message}`);
