@@ -76,7 +76,6 @@ const REASONS = {
   'nodes/': 'Node-RED loads one file per node type, which only registers it',
   'src/config/schemas/': 'one table per node type',
   'src/core/objects.ts': 'rooms that do not know each other tell the same kinds of objects apart',
-  'src/endpoint/media-type.ts': 'request, answer and documents read one header by one rule',
   'src/endpoint/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',
   'src/engine/stage/stage-host.ts': 'an interface that keeps the parts of a stage from importing the stage',
   'src/gate/sources/context.ts': 'one file per source of a budget',

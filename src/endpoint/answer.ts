@@ -5,9 +5,8 @@
 import { asError, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import { CODEC, decodePayload } from '../wire/codec/codec.ts';
-import type { AnswerForm } from './accept.ts';
 import { errorBody } from './client-text.ts';
-import { MSGPACK_TYPE } from './media-type.ts';
+import { type AnswerForm, MSGPACK_TYPE } from './media-type.ts';
 import { jsonable } from './values/jsonable.ts';
 import { encodeMsgpack } from './values/msgpack.ts';
 

@@ -11,9 +11,8 @@
 import type { StreamSpec } from '../../core/endpoints.ts';
 import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
-import { typesNamed } from '../accept.ts';
 import { bodyOfPayload } from '../answer.ts';
-import { JSON_TYPE, mediaTypeOf } from '../media-type.ts';
+import { JSON_TYPE, mediaTypeOf, typesNamed } from '../media-type.ts';
 import type { PreparedAnswer } from '../served-endpoint.ts';
 
 export type Chunk = string | Buffer;
