@@ -6,6 +6,7 @@ import type { PlannedListener } from '../core/endpoints.ts';
 import type {
   Batching,
   CacheSettings,
+  ModeletDescription,
   PayloadSchema,
   RemotePlace,
   StageSource,
@@ -74,6 +75,23 @@ export interface EnginePlan {
 /** Returns how many patient requests a stage may have at a time: all that its workers hold, and a full queue. */
 export function roomOf({ capacity, batching, modelet }: StageDefinition): number {
   return capacity + (modelet.concurrency + 1) * modelet.workers.length * batching.maxBatchSize;
+}
+
+/**
+ * Returns how many rows of one request may be requests of their own: as many as find room in the table of open requests
+ * and in the first queue. 0 unless each stage has shown that rows may be, and has batches in which they run together.
+ * Versions of a stage would share them out.
+ */
+export function mostRows(
+  stages: readonly StageDefinition[],
+  describe: (stage: StageDefinition) => ModeletDescription | null,
+  capacity: number,
+): number {
+  const [first] = stages;
+  const areItems = stages.every(
+    (stage) => stage.batching.maxBatchSize > 1 && !stage.versions && describe(stage)?.rows === true,
+  );
+  return first && areItems ? Math.min(capacity, first.capacity) : 0;
 }
 
 /** Whether the items of a failed batch call run again, one by one. By default only those of models, which have no effects. */

@@ -94,6 +94,13 @@ export function isModeletError(value: unknown): value is ModeletError {
   return value instanceof Error && isErrorCode((value as { code?: unknown }).code);
 }
 
+/** Returns an error that says in front of its text which part of a request failed. */
+export function prefixed(part: string, cause: ModeletError, behind = ''): ModeletError {
+  const { code, message, stage, retryAfterSeconds, details } = cause;
+  const error = new ModeletError(code, `${part}: ${message}${behind}`, { cause, details });
+  return Object.assign(error, { stage, retryAfterSeconds });
+}
+
 /** Converts any thrown value to an Error: modelets also throw strings and plain objects. Never throws. */
 export function asError(thrown: unknown): Error {
   try {

@@ -129,6 +129,8 @@ export interface ModeletDescription {
   readonly outputs?: readonly ModelPort[];
   /** Absent: batches are as they should be. */
   readonly batching?: BatchWarning;
+  /** Whether each row of its inputs may be an item, as a trial has shown: the results are the same. Absent: no. */
+  readonly rows?: true;
   /** The modelet's first examples, without those that are large or not JSON. */
   readonly examples: readonly string[];
 }

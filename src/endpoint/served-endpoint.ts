@@ -15,6 +15,8 @@ export interface EndpointRequest {
   readonly requestId: string;
   readonly payload: Payload;
   readonly deadline: Deadline;
+  /** How many requests of the same client come now, with this one: there must be room for all. Default: 1. */
+  readonly places?: number;
   /** The HTTP request; the same object for all spans. */
   readonly http: { readonly headers: Headers };
   /**
@@ -26,6 +28,15 @@ export interface EndpointRequest {
   onSettled(settlement: Settlement): void;
 }
 
+/** What the modelets of a route say about themselves. */
+export interface DescribedRoute {
+  /** Of the first and the last stage; null: none has loaded yet. */
+  readonly first: ModeletDescription | null;
+  readonly last: ModeletDescription | null;
+  /** Most rows of one request that may be requests of their own; 0: the route has not shown that rows may be. */
+  readonly mostRows: number;
+}
+
 /** The runtime behind an endpoint. */
 export interface EndpointRuntime {
   /** @throws ModeletError if the request is refused; the runtime has counted it */
@@ -35,8 +46,7 @@ export interface EndpointRuntime {
   deadlineFor(timeoutMs: number): Deadline;
   /** Returns the names of the runtime's stages that have no worker to serve a request now. */
   missing(): readonly string[];
-  /** Returns what the modelets of the first and the last stage say about themselves; null: none has loaded yet. */
-  described(): { readonly first: ModeletDescription | null; readonly last: ModeletDescription | null };
+  described(): DescribedRoute;
   /** Notes a request that fails before it can be submitted. */
   refused(error: ModeletError, requestId: string): void;
 }

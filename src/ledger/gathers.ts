@@ -6,7 +6,7 @@
  *   settled   -> settled     a late branch comes: it goes no further
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
-import { ModeletError } from '../core/errors.ts';
+import { ModeletError, prefixed } from '../core/errors.ts';
 import { type BranchOutcome, type GatherTerms, neededOf } from '../core/routes/gather.ts';
 
 /** One branch as it came: the message with its result, or with the error that ended it. */
@@ -202,14 +202,8 @@ function failed<Message>({ total }: GatherTerms, branches: readonly Branch<Messa
   const failures = branches.filter(({ error }) => error);
   const [first] = failures;
   if (!first?.error) return new ModeletError('config_invalid', 'no branch can come');
-  const { code, message, stage, retryAfterSeconds, details } = first.error;
   const others = failures.length === 1 ? '' : ` (${failures.length} of ${total} branches failed)`;
-  return new ModeletError(code, `branch ${first.name}: ${message}${others}`, {
-    cause: first.error,
-    ...(stage === undefined ? {} : { stage }),
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-    ...(details === undefined ? {} : { details }),
-  });
+  return prefixed(`branch ${first.name}`, first.error, others);
 }
 
 function expired<Message>(

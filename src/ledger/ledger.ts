@@ -91,14 +91,15 @@ export class Ledger<C extends Caller = Caller> {
 
   /**
    * Opens a request.
-   * @throws ModeletError `capacity_exceeded` if `capacity` requests are open and this one is not patient.
+   * @param places how many requests come now, this one included
+   * @throws ModeletError `capacity_exceeded` if `capacity` has no room for all that come, and this one is not patient.
    */
-  open(caller: C, deadline: Deadline, patient: boolean): RequestNumber {
-    if (this.#open.size >= this.capacity && !patient) {
+  open(caller: C, deadline: Deadline, patient: boolean, places = 1): RequestNumber {
+    if (this.#open.size + places > this.capacity && !patient) {
       this.#countError('capacity_exceeded');
-      throw new ModeletError('capacity_exceeded', `${this.#open.size} requests are open, the runtime's capacity`, {
-        retryAfterSeconds: 1,
-      });
+      const full = `${this.#open.size} requests are open, the runtime's capacity`;
+      const short = `${this.#open.size} of ${this.capacity} requests are open: there is no room for ${places} rows`;
+      throw new ModeletError('capacity_exceeded', places > 1 ? short : full, { retryAfterSeconds: 1 });
     }
     this.#lastNumber += 1;
     const id = this.#lastNumber;

@@ -4,7 +4,7 @@
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import { formatListen } from '../config/http/listen.ts';
-import type { PlannedStage, StageDefinition } from '../config/stage-definition.ts';
+import { mostRows, type PlannedStage, type StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import type { ListenerSpec } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
@@ -191,13 +191,13 @@ export class Service {
    * `engine_lost` while the engine does not start.
    */
   submit(request: SubmitRequest): RequestNumber {
-    const { payload, deadline, patient } = request;
+    const { payload, deadline, patient, places } = request;
     const entry = this.#planner.entry(request.entry);
     if (!entry) throw this.#refused(new ModeletError('config_invalid', 'the node is not part of a usable route'));
     const room = patient ? this.#planner.roomAt(entry.stage) : 0;
     const refusal = this.#refusal(payload) ?? (patient ? this.#admissionQueue.check(entry.stage, room) : null);
     if (refusal) throw this.#refused(refusal);
-    const id = this.#ledger.open(request, deadline, patient);
+    const id = this.#ledger.open(request, deadline, patient, places);
     const item = toItem(request, id, entry.route.ref);
     if (patient) this.#admissionQueue.enter(item, entry.stage, room);
     else this.#client.submit(item);
@@ -265,6 +265,12 @@ export class Service {
   /** Returns what the modelet of a stage node reports about itself, or null before its first worker is ready. */
   description(node: string): ModeletDescription | null {
     return this.#told.description(this.#planner.stageAt(node) ?? 0);
+  }
+
+  /** Returns how many rows of one request may be requests of their own at the stages of nodes, see `mostRows`. */
+  mostRows(nodes: readonly string[]): number {
+    const stages = nodes.flatMap((node) => this.stage(this.#planner.stageAt(node) ?? 0) ?? []);
+    return mostRows(stages, ({ id }) => this.description(id), this.config.capacity);
   }
 
   /** Returns the last input of a node's stage, if it has had one of a reasonable size. Never rejects. */

@@ -18,6 +18,8 @@ export interface SubmitRequest extends Caller {
   readonly priority: number;
   /** Whether the request waits for room instead of being refused. */
   readonly patient: boolean;
+  /** How many requests come now, with this one: there must be room for all. Default: 1. */
+  readonly places?: number | undefined;
   /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
   /** Hash of the value whose requests stay on one version of a stage. Default: there is none. */

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
-import type { Outcome, Payload, RequestNumber } from '../../core/model.ts';
+import type { Outcome, Payload } from '../../core/model.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { textForClient } from '../client-text.ts';
 import { JSON_TYPE } from '../media-type.ts';
@@ -12,14 +12,16 @@ import { type BodyReadEvents, readBody } from '../read-body.ts';
 import { codingOf, parseTimeout } from '../request-head.ts';
 import { REQUEST_ID, requestIdOf } from '../request-id.ts';
 import { writeAnswer } from '../response-writer.ts';
+import { Rows } from '../rows.ts';
 import type { ServedEndpoint } from '../served-endpoint.ts';
 import { inferAnswer, jsonAnswer } from './infer-answer.ts';
 import { type InferRequest, inferRequestOf, readInferRequest } from './infer-request.ts';
 import { promisedOutputs } from './metadata.ts';
+import { resultOfRows, rowsOf } from './tensor-rows.ts';
 
 type ExchangeState =
   | { readonly tag: 'reading'; readonly stop: () => void }
-  | { readonly tag: 'submitted'; readonly id: RequestNumber; readonly asked: InferRequest }
+  | { readonly tag: 'submitted'; abandon(error: ModeletError): void }
   | { readonly tag: 'ended' };
 
 const ENDED: ExchangeState = { tag: 'ended' };
@@ -118,23 +120,39 @@ export class InferExchange implements BodyReadEvents {
   #submit(asked: InferRequest): void {
     const { runtime, limits } = this.#endpoint;
     const limitsMs = [parseTimeout(this.#request.headers['timeout']), asked.timeoutMs, limits.timeoutMs];
+    const deadline = runtime.deadlineFor(shortest(limitsMs));
+    const shared = { requestId: this.#requestId, deadline, http: this.#request };
+    const encoded = (input: InferRequest['input']): Payload =>
+      encodePayload(input, { blame: 'invalid_input', maxBytes: limits.maxBytes });
+    const { first, last, mostRows } = runtime.described();
+    const rows = rowsOf(asked.input, first?.inputs ?? [], mostRows);
+    if (rows) {
+      const all = new Rows(runtime, {
+        ...{ ...shared, payloads: rows.map(encoded) },
+        onSettled: (outcome) =>
+          this.#settled(asked, outcome, (values) =>
+            resultOfRows(
+              values.map((value) => decodePayload(value)),
+              last?.outputs,
+            ),
+          ),
+      });
+      this.#state = { tag: 'submitted', abandon: (error) => all.abandon(error) };
+      return;
+    }
     const id = runtime.submit({
-      requestId: this.#requestId,
-      payload: encodePayload(asked.input, { blame: 'invalid_input', maxBytes: limits.maxBytes }),
-      deadline: runtime.deadlineFor(shortest(limitsMs)),
-      http: this.#request,
-      onSettled: ({ outcome }) => this.#settled(outcome),
+      ...{ ...shared, payload: encoded(asked.input) },
+      onSettled: ({ outcome }) => this.#settled(asked, outcome, decodePayload),
     });
-    this.#state = { tag: 'submitted', id, asked };
+    this.#state = { tag: 'submitted', abandon: (error) => runtime.abandon(id, error) };
   }
 
-  #settled(outcome: Outcome<Payload>): void {
-    const state = this.#state;
-    if (state.tag !== 'submitted') return;
+  #settled<Value>(asked: InferRequest, outcome: Outcome<Value>, read: (value: Value) => unknown): void {
+    if (this.#state.tag !== 'submitted') return;
     this.#state = ENDED;
     try {
       if (!outcome.ok) throw outcome.error;
-      this.#answer(state.asked, decodePayload(outcome.value));
+      this.#answer(asked, read(outcome.value));
     } catch (thrown) {
       this.#answerError(asModeletError(thrown, 'modelet_failed'));
     }
@@ -171,7 +189,7 @@ export class InferExchange implements BodyReadEvents {
     this.#state = ENDED;
     if (state.tag === 'reading') state.stop();
     if (state.tag !== 'submitted') return;
-    this.#endpoint.runtime.abandon(state.id, new ModeletError('cancelled', 'the HTTP client went away'));
+    state.abandon(new ModeletError('cancelled', 'the HTTP client went away'));
   }
 }
 

@@ -81,7 +81,7 @@ export class ListenerRuntime {
   }
 
   #submit(spec: EndpointSpec, request: EndpointRequest): RequestNumber {
-    const { requestId, payload, deadline, http, onPart, onSettled } = request;
+    const { requestId, payload, deadline, places, http, onPart, onSettled } = request;
     const { entry, patient } = spec;
     this.#host.onBytes(payload.bytes.byteLength);
     // The request may have begun before a deploy: it takes the route that is there now.
@@ -99,7 +99,7 @@ export class ListenerRuntime {
       },
       onPart: onPart && ((part, _index, taken) => onPart(part, taken)),
     };
-    const id = this.#ledger.open(caller, deadline, patient);
+    const id = this.#ledger.open(caller, deadline, patient, places);
     if (patient) {
       this.#ledger.sent(id);
       this.#patient += 1;

@@ -4,7 +4,7 @@
  * server's.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { EnginePlan } from '../../config/stage-definition.ts';
+import { type EnginePlan, mostRows } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
 import type { ListenerStatus, ModeletDescription, RequestNumber } from '../../core/model.ts';
@@ -176,12 +176,18 @@ export class Listener {
     return timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs + LAST_ANSWERS_MS;
   }
 
-  #served({ spec, stageNames }: PlannedEndpoint, { maxJson }: PlannedListener, { stages }: EnginePlan): ServedEndpoint {
+  #served(
+    { spec, stageNames, routeRef }: PlannedEndpoint,
+    { maxJson }: PlannedListener,
+    { stages, routes }: EnginePlan,
+  ): ServedEndpoint {
     const describe = (stage: string | null): ModeletDescription | null => {
       const found = stages.find(({ id }) => id === stage);
       return found ? this.#host.description(found.ref) : null;
     };
     const { maxPayloadBytes, requests } = this.#boot;
+    const refs = routes.find(({ ref }) => ref === routeRef)?.stages ?? [];
+    const onRoute = refs.flatMap((ref) => stages.find((stage) => stage.ref === ref) ?? []);
     return {
       spec,
       clients: this.#clients,
@@ -189,7 +195,11 @@ export class Listener {
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
       runtime: this.#runtime.of(spec, {
         missing: () => this.#observation.missing(),
-        described: () => ({ first: describe(spec.describedBy.first), last: describe(spec.describedBy.last) }),
+        described: () => ({
+          first: describe(spec.describedBy.first),
+          last: describe(spec.describedBy.last),
+          mostRows: mostRows(onRoute, ({ ref }) => this.#host.description(ref), requests.capacity),
+        }),
       }),
       stageNames,
       answer: prepareAnswer(spec.answer),

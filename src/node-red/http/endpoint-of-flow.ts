@@ -34,7 +34,7 @@ export class EndpointOfFlow implements EndpointRuntime {
     this.#flow = flow;
   }
 
-  submit({ requestId, payload, deadline, http, onPart, onSettled }: EndpointRequest): RequestNumber {
+  submit({ requestId, payload, deadline, places, http, onPart, onSettled }: EndpointRequest): RequestNumber {
     const { service, spec, tracing } = this.#flow;
     const traced = tracing.begin(http);
     const copies = spec.copies.length > 0 ? new DebugCopies(this.#flow.RED, spec, requestId, deadline) : null;
@@ -47,6 +47,7 @@ export class EndpointOfFlow implements EndpointRuntime {
         deadline,
         priority: 0,
         patient: spec.patient,
+        places,
         group: 0,
         sticky: spec.sticky === null ? 0 : stickyHash(http.headers[spec.sticky]),
         meta: null,
@@ -85,11 +86,11 @@ export class EndpointOfFlow implements EndpointRuntime {
   }
 
   described(): ReturnType<EndpointRuntime['described']> {
-    const { service, spec } = this.#flow;
+    const { service, spec, stages } = this.#flow;
     const { first, last } = spec.describedBy;
     const describe = (stage: string | null): ModeletDescription | null =>
       stage === null ? null : service.description(stage);
-    return { first: describe(first), last: describe(last) };
+    return { first: describe(first), last: describe(last), mostRows: service.mostRows(stages) };
   }
 
   refused(error: ModeletError, requestId: string): void {

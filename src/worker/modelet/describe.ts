@@ -25,6 +25,7 @@ export function describeModelet(
     outputSchema: schema('outputSchema'),
     ...(modelet.inputs ? { inputs: modelet.inputs } : {}),
     ...(modelet.outputs ? { outputs: modelet.outputs } : {}),
+    ...(modelet.rows ? { rows: true } : {}),
     ...(modelet.batching ? { batching: modelet.batching } : {}),
     examples: modelet.examples
       .slice(0, MOST_EXAMPLES)

@@ -182,6 +182,8 @@ export interface LoadedModelet extends Statics {
   readonly mustProve?: boolean;
   /** Absent or null: a batch answers as single calls do, as far as known. */
   readonly batching?: BatchWarning | null;
+  /** See `ModeletDescription`. */
+  readonly rows?: true;
   setup(): unknown;
   preprocess?(input: unknown, ctx: ModeletContext): unknown;
   predict(input: unknown, meta: RequestMeta | readonly RequestMeta[], ctx: ModeletContext): unknown;

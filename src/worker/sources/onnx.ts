@@ -48,6 +48,7 @@ const open: LoadSource<OnnxSource> = async (source, definition, { cpus, log }) =
     inputs: ports.inputs,
     ...(options.tensors || !results.labels ? { outputs: ports.outputs } : {}),
     batching: batchingOf(stacking, warning),
+    ...(takesRows(stacking, warning) ? { rows: true } : {}),
     batch: true,
     setup: () => {},
     preprocess: (input) => readItem(input, ports.inputs, stacking),
@@ -81,6 +82,11 @@ function readLabels({ path, options }: OnnxSource): readonly string[] | null {
     throw new Error(`labels: ${file}: ${(cause as Error).message}`, { cause });
   }
   throw new Error(`labels: ${file} must have a JSON array of texts`);
+}
+
+/** A batch of a fixed size is a whole of its own to clients. */
+function takesRows(stacking: Stacking, warning: string | null): boolean {
+  return stacking.tag === 'stacked' && stacking.size === null && warning === null;
 }
 
 function batchingOf({ tag }: Stacking, why: string | null): BatchWarning | null {
