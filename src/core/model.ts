@@ -9,6 +9,12 @@ import type { VersionAction, VersionStatus } from './versions.ts';
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
 
+/**
+ * First numbers of the requests of an engine, by who gives them, so that no two have the same number: the server, the
+ * engine's listener, and the engine itself for branches and copies. A number says nothing of whose a request is.
+ */
+export const FIRST_NUMBER = { server: 1, listener: 2 ** 50, engine: 2 ** 52 } as const;
+
 /** A payload's bytes and the codec that reads them; see wire/codec/codec.ts. The engine never decodes them. */
 export interface Payload {
   readonly codec: number;
@@ -197,9 +203,6 @@ export interface ListenerStatus {
 
 /** Action on a stage: send the waiting items at once (flush), drop them (reset), start new workers (restart), or others. */
 export type StageAction = 'flush' | 'reset' | 'restart' | VersionAction;
-
-/** Number of no request. A tap with this number has the last input of a stage, because somebody asked for it. */
-export const RECALLED: RequestNumber = 0;
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 

@@ -5,14 +5,7 @@
 import type { EnginePlan, StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import {
-  type EngineStatus,
-  type LogRecord,
-  type ModeletDescription,
-  RECALLED,
-  type RequestNumber,
-  type StageAction,
-} from '../core/model.ts';
+import type { EngineStatus, LogRecord, ModeletDescription, RequestNumber, StageAction } from '../core/model.ts';
 import { isVersionAction } from '../core/versions.ts';
 import { residentBytes } from '../observe/meters/usage.ts';
 import { CODEC } from '../wire/codec/codec.ts';
@@ -25,18 +18,18 @@ import type { CheckResult } from './pools/pool.ts';
 import { HoldBack } from './routes/hold-back.ts';
 import { liveRoutes } from './routes/live-routes.ts';
 import { Router } from './routes/router.ts';
-import { type LiveRoute, lastStage } from './stage/item.ts';
+import { type LiveRoute, lastStage, type Submitter } from './stage/item.ts';
 import { Stage } from './stage/stage.ts';
 import { answersFull } from './stage/stage-errors.ts';
 import type { StageHost } from './stage/stage-host.ts';
 import { VersionTable } from './versions/version-table.ts';
 
-export interface EngineOutput {
-  onOutcome(item: WireItem): void;
-  /** Sends a part of an unfinished result. */
-  onPart(part: WireItem): void;
+/** As a submitter, the output is the server. */
+export interface EngineOutput extends Submitter {
   /** Sends a copy of a value that passes from one stage to the next. */
   onTap(item: WireItem): void;
+  /** Sends a copy of a stage's last input; `ok` is false if the stage has none. */
+  onRecalled(input: WireItem): void;
   /** Announces that the status has changed; the engine may call this often. */
   onChange(): void;
   /** Announces that the share of a version has changed. */
@@ -83,7 +76,6 @@ export class Engine {
       onChange: () => output.onChange(),
       unsentBytes: () => output.unsentBytes?.() ?? 0,
       onRoom: () => this.#pumpAll(),
-      onOutcome: (item) => output.onOutcome(item),
       onTap: (tap) => output.onTap(tap),
       onLeft: (route) => {
         const hasEnded = route !== null && this.#ending.delete(route);
@@ -98,7 +90,7 @@ export class Engine {
       onPart: (item, part) => {
         if (!this.#router.get(item.id)) return;
         lastStage(item).meter.partSent();
-        output.onPart(part);
+        item.submitter?.onPart(part);
       },
       mayLeave: (item) => this.#router.mayLeave(item),
       hasMemory: (item) => this.#router.memory.takes(item),
@@ -133,21 +125,22 @@ export class Engine {
     this.#output.onChange();
   }
 
-  submit(items: readonly WireItem[]): void {
+  submit(items: readonly WireItem[], submitter: Submitter = this.#output): void {
     for (const wire of items) {
       const route = this.#routes.get(wire.routeRef) ?? this.#earlier.get(wire.routeRef);
       if (!route) {
-        this.#refuse(wire, new ModeletError('shutting_down', 'the pipeline was changed before the request arrived'));
+        refuse(
+          wire,
+          submitter,
+          new ModeletError('shutting_down', 'the pipeline was changed before the request arrived'),
+        );
         continue;
       }
       const bytes = wire.payload.bytes.byteLength;
-      if (wire.patient || this.#router.memory.hasRoomForAnswer(route.leg, bytes)) this.#router.submit(wire, route);
-      else this.#refuse(wire, answersFull(route.stages[0]?.name ?? ''));
+      if (wire.patient || this.#router.memory.hasRoomForAnswer(route.leg, bytes))
+        this.#router.submit(wire, route, submitter);
+      else refuse(wire, submitter, answersFull(route.stages[0]?.name ?? ''));
     }
-  }
-
-  #refuse(wire: WireItem, error: ModeletError): void {
-    this.#output.onOutcome({ ...wire, ok: false, payload: encodeFailure(encodeError(error), null) });
   }
 
   /** Forgets requests whose callers no longer wait. */
@@ -173,7 +166,7 @@ export class Engine {
   recall(stage: number): void {
     const input = this.#stages.get(stage)?.lastInput ?? null;
     const payload = input ?? { codec: CODEC.none, bytes: new Uint8Array() };
-    this.#output.onTap({ ...bareItem(RECALLED, payload), stageRef: stage, ok: input !== null });
+    this.#output.onRecalled({ ...bareItem(0, payload), stageRef: stage, ok: input !== null });
   }
 
   /** Runs the examples of all stages on current routes and of their versions, in parallel; settles by the deadline. */
@@ -243,6 +236,10 @@ export class Engine {
   #pumpAll(): void {
     for (const stage of [...this.#stages.values(), ...this.#leaving]) stage.pumpSoon();
   }
+}
+
+function refuse(wire: WireItem, submitter: Submitter, error: ModeletError): void {
+  submitter.onOutcome({ ...wire, ok: false, payload: encodeFailure(encodeError(error), null) });
 }
 
 /** Time limit for closing a dropped stage: its workers only have to run their teardown. */

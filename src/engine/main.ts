@@ -103,13 +103,10 @@ function boot(settings: EngineBoot, channel: Channel): Running {
   const createPool: StageHost['createPool'] = (definition, events) =>
     definition.remote ? new RemotePool(definition, events) : new SupervisedPool(definition, settings, events);
   const output: EngineOutput = {
-    onOutcome: (item) => {
-      if (!listener.settle(item)) outcomes.add(item);
-    },
-    onPart: (part) => {
-      if (!listener.part(part)) parts.add(part);
-    },
+    onOutcome: (item) => outcomes.add(item),
+    onPart: (part) => parts.add(part),
     onTap: (item) => taps.add(item),
+    onRecalled: (input) => channel.send({ type: 'recalled', items: [input] }),
     onChange,
     // If this engine dies, the next one goes on with the shares that the server knows of.
     onShares: () => sendStatus(),
@@ -121,7 +118,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
   const listener = new LazyListener(
     settings,
     {
-      submit: (item) => engine.submit([item]),
+      submit: (item) => engine.submit([item], listener),
       cancel: (id) => engine.cancel([id]),
       taken: (id, parts) => engine.taken([[id, parts]]),
       onBytes: noteBytes,

@@ -32,6 +32,8 @@ export interface EngineClientEvents {
   onOutcomes(items: readonly WireItem[]): void;
   onParts(items: readonly WireItem[]): void;
   onTaps(items: readonly WireItem[]): void;
+  /** The last inputs of stages, see `recall`. */
+  onRecalled(inputs: readonly WireItem[]): void;
   /** The engine died. Requests that were sent may have been running in it. */
   onLost(error: Error): void;
   /** @param isCurrent whether the engine had received every plan and action when it sent the status */
@@ -207,7 +209,7 @@ export class EngineClient {
     this.#order({ type: 'act', body: { stage, action } });
   }
 
-  /** Asks for the last input of a stage, which comes as a tap. */
+  /** Asks for the last input of a stage; `onRecalled` gets the answer. */
   recall(stage: number): void {
     this.#outbox.flush();
     this.#send({ type: 'recall', body: { stage } });
@@ -260,6 +262,7 @@ export class EngineClient {
     if (frame.type === 'outcomes') this.#events.onOutcomes(frame.items);
     else if (frame.type === 'parts') this.#events.onParts(frame.items);
     else if (frame.type === 'taps') this.#events.onTaps(frame.items);
+    else if (frame.type === 'recalled') this.#events.onRecalled(frame.items);
     else if (frame.type === 'status') this.#events.onStatus(frame.body, frame.body.orders === this.#orders);
     else if (frame.type === 'checked') this.#events.onChecked(frame.body.check, frame.body.stages);
     else if (frame.type === 'described') this.#events.onDescribed(frame.body);

@@ -1,6 +1,6 @@
 /** Asks the engine for the last input of a stage. Every question is answered, also if the engine dies. */
 import { type Clock, systemClock } from '../core/clock.ts';
-import { type Payload, RECALLED } from '../core/model.ts';
+import type { Payload } from '../core/model.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 
 /** Time for the engine's answer to arrive, in ms. */
@@ -36,11 +36,11 @@ export class LastInputs {
     });
   }
 
-  /** Takes a tap if it is the engine's answer; returns whether it is. */
-  take({ id, stageRef, ok, payload }: WireItem): boolean {
-    if (id !== RECALLED) return false;
-    for (const tell of this.#waiting.get(stageRef) ?? []) tell(ok ? payload : null);
-    this.#waiting.delete(stageRef);
-    return true;
+  /** Takes answers of the engine. */
+  take(inputs: readonly WireItem[]): void {
+    for (const { stageRef, ok, payload } of inputs) {
+      for (const tell of this.#waiting.get(stageRef) ?? []) tell(ok ? payload : null);
+      this.#waiting.delete(stageRef);
+    }
   }
 }

@@ -133,10 +133,9 @@ export class Service {
         }
       },
       onTaps: (items) => {
-        for (const item of items) {
-          if (!this.#lastInputs.take(item)) this.#ledger.tap(item.id, item.stageRef, item.payload);
-        }
+        for (const { id, stageRef, payload } of items) this.#ledger.tap(id, stageRef, payload);
       },
+      onRecalled: (inputs) => this.#lastInputs.take(inputs),
       onLost: (error) => this.#engineLost(error),
       onStatus: (status, isCurrent) => {
         this.#told.update(status, clock.now());

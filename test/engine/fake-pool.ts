@@ -15,7 +15,7 @@ import {
 } from '../../src/engine/pools/pool.ts';
 import type { StagePool } from '../../src/engine/pools/stage-pools.ts';
 import { hopsOf } from '../../src/engine/stage/hops.ts';
-import type { Item } from '../../src/engine/stage/item.ts';
+import type { Hop, Item } from '../../src/engine/stage/item.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
 import type { TouchedFile } from '../../src/wire/frames/bodies.ts';
@@ -98,8 +98,8 @@ export class FakePool implements StagePool {
     };
   }
 
-  hopsOf(item: Item): number {
-    return hopsOf(item, () => true).length;
+  hopsOf(item: Item): readonly Hop[] {
+    return hopsOf(item, () => true);
   }
 
   check(): Promise<CheckResult> {

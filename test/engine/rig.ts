@@ -80,6 +80,7 @@ export class Rig {
         onOutcome: (outcome) => this.outcomes.push(outcome),
         onPart: (part) => this.parts.push(part),
         onTap: (tap) => this.taps.push(tap),
+        onRecalled: () => {},
         onChange: () => (this.changes += 1),
         onShares: () => (this.changes += 1),
         onDescribed: (stage) => this.described.push(stage),

@@ -51,7 +51,16 @@ const items = fc.array(wireItem, { maxLength: 5 });
 const batch = fc.integer({ min: 0, max: 2 ** 40 });
 
 export const itemFrame: fc.Arbitrary<ItemFrame> = fc.oneof(
-  record({ type: fc.constantFrom('submit' as const, 'outcomes' as const, 'parts' as const, 'taps' as const), items }),
+  record({
+    type: fc.constantFrom(
+      'submit' as const,
+      'outcomes' as const,
+      'parts' as const,
+      'taps' as const,
+      'recalled' as const,
+    ),
+    items,
+  }),
   record({ type: fc.constant('batch' as const), items, batch }),
   record({ type: fc.constant('reply' as const), items, batch, runMs: fc.double({ noNaN: true }) }),
 );
@@ -92,7 +101,7 @@ export function meaning(frame: Frame): unknown {
     ...(frame.type === 'reply' ? { runMs: frame.runMs } : {}),
     items: frame.items.map(({ payload, meta, routeRef, stageRef, part, ...rest }) => ({
       ...rest,
-      slot: { submit: routeRef, taps: stageRef, parts: part }[frame.type as string],
+      slot: { submit: routeRef, taps: stageRef, recalled: stageRef, parts: part }[frame.type as string],
       codec: payload.codec,
       bytes: Buffer.from(payload.bytes).toString('hex'),
       meta: meta && Buffer.from(meta).toString('hex'),

@@ -11,6 +11,7 @@ import type { Clock, Deadline } from '../../core/clock.ts';
 import type { ListenerStatus } from '../../core/model.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
+import type { Submitter } from '../stage/item.ts';
 import type { Listener, ListenerHost } from './listener.ts';
 
 type LoadState =
@@ -18,7 +19,7 @@ type LoadState =
   | { readonly tag: 'loading'; readonly loaded: Promise<Listener> }
   | { readonly tag: 'loaded'; readonly listener: Listener };
 
-export class LazyListener {
+export class LazyListener implements Submitter {
   readonly #boot: EngineBoot;
   readonly #host: ListenerHost;
   readonly #clock: Clock;
@@ -54,14 +55,12 @@ export class LazyListener {
     if (this.#state.tag === 'loaded') this.#state.listener.publishApi(openapi);
   }
 
-  /** Passes an outcome to its request. Returns false if the request is none of the listener's. */
-  settle(item: WireItem): boolean {
-    return this.#state.tag === 'loaded' && this.#state.listener.settle(item);
+  onOutcome(item: WireItem): void {
+    if (this.#state.tag === 'loaded') this.#state.listener.settle(item);
   }
 
-  /** Passes a part of a result to its request. Returns false if the request is none of the listener's. */
-  part(part: WireItem): boolean {
-    return this.#state.tag === 'loaded' && this.#state.listener.part(part);
+  onPart(part: WireItem): void {
+    if (this.#state.tag === 'loaded') this.#state.listener.part(part);
   }
 
   /** Takes no more requests, and answers all that are open by the deadline. */

@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type EnginePlan, mostRows } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
-import type { ListenerStatus, ModeletDescription, RequestNumber } from '../../core/model.ts';
+import { FIRST_NUMBER, type ListenerStatus, type ModeletDescription } from '../../core/model.ts';
 import { Clients } from '../../endpoint/clients/clients.ts';
 import { Origins } from '../../endpoint/clients/origins.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
@@ -23,9 +23,6 @@ import { type ListenerCaller, ListenerRuntime, type RuntimeHost } from './listen
 import { ObservationPaths, type Observed } from './observation.ts';
 import { ListeningPort } from './port.ts';
 import { Unread } from './unread.ts';
-
-/** Requests of the server have lower numbers. */
-const FIRST_NUMBER: RequestNumber = 2 ** 50;
 
 /** The engine, as far as the listener needs it. */
 export interface ListenerHost extends RuntimeHost, Pick<Observed, 'status' | 'check'> {
@@ -76,7 +73,7 @@ export class Listener {
           host.onLog({ level: 'error', message: `an answer could not be sent: ${error.stack}`, fields: { requestId } });
         },
       },
-      FIRST_NUMBER,
+      FIRST_NUMBER.listener,
     );
     this.#clients = new Clients(clock);
     this.#unread = new Unread(clock);
@@ -141,22 +138,18 @@ export class Listener {
     this.#observation.publishApi(openapi);
   }
 
-  /** Passes an outcome to its request. Returns false if the request is none of the listener's. */
-  settle(item: WireItem): boolean {
-    if (item.id < FIRST_NUMBER) return false;
+  /** Passes an outcome to its request. */
+  settle(item: WireItem): void {
     this.#host.onBytes(item.payload.bytes.byteLength);
     this.#unread.wrote(item.payload.bytes.byteLength);
     this.#ledger.settle(item.id, outcomeOf(item), item.timings, gatheredOf(item));
-    return true;
   }
 
-  /** Passes a part of a result to its request. Returns false if the request is none of the listener's. */
-  part({ id, part, payload }: WireItem): boolean {
-    if (id < FIRST_NUMBER) return false;
+  /** Passes a part of a result to its request. */
+  part({ id, part, payload }: WireItem): void {
     this.#host.onBytes(payload.bytes.byteLength);
     this.#unread.wrote(payload.bytes.byteLength);
     this.#ledger.part(id, part, payload, () => this.#host.taken(id, part + 1));
-    return true;
   }
 
   /** Takes no more requests, and answers all that are open by the deadline. */

@@ -128,8 +128,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   freeWorker(room: Room): FreeWorker<T> | null;
   /** How worker hosts serve the stage, for the items of an earlier one; absent or null: no host does. */
   readonly hop?: Omit<Hop, 'retryLost'> | null;
-  /** Returns how many further stages an item can pass together with this one. Absent: none. */
-  hopsOf?(item: T): number;
+  /** Returns the further stages that an item can pass together with this one. Absent: none. */
+  hopsOf?(item: T): readonly Hop[];
   /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
   check(deadline: Deadline): Promise<CheckResult>;
   /** Tells the workers that these requests are cancelled. */

@@ -164,8 +164,8 @@ export class RemotePool implements StagePool {
   }
 
   /** An item goes on to the next stages on its host as long as every host of this stage serves them, too. */
-  hopsOf(item: Item): number {
-    return this.#hops(item).length;
+  hopsOf(item: Item): readonly Hop[] {
+    return hopsOf(item, (key) => this.#hosts?.alsoServe(key) === true);
   }
 
   /** Has one host run the examples. */
@@ -286,8 +286,7 @@ export class RemotePool implements StagePool {
   }
 
   async #add({ queue, board }: Connected, id: string, items: readonly Item[]): Promise<void> {
-    const [first] = items;
-    const hops = first ? this.#hops(first).slice(0, first.hops) : [];
+    const hops = items[0]?.hops ?? [];
     this.#itemsAhead = hops.reduce((sum, hop) => sum + hop.items, 0);
     const row = hops.map(({ key }) => key);
     const payload = encodeWork({ tag: 'batch', items, row }, (deadline) => board.toServer(deadline));
@@ -375,10 +374,6 @@ export class RemotePool implements StagePool {
 
   #emptied(): void {
     if (this.#sent.size === 0) this.#onEmpty?.();
-  }
-
-  #hops(item: Item): Hop[] {
-    return hopsOf(item, (key) => this.#hosts?.alsoServe(key) === true);
   }
 
   #tell(message: Parameters<Board['tell']>[0]): void {

@@ -3,7 +3,7 @@
  * gets an item, where an item goes behind a stage, and what becomes of an error.
  */
 import { asModeletError, type ErrorCode, type ModeletError } from '../../core/errors.ts';
-import type { Payload, RequestNumber } from '../../core/model.ts';
+import { FIRST_NUMBER, type Payload, type RequestNumber } from '../../core/model.ts';
 import { Table } from '../../core/table.ts';
 import { CODEC } from '../../wire/codec/codec.ts';
 import { encodeError } from '../../wire/codec/error-codec.ts';
@@ -19,8 +19,10 @@ import {
   type LiveLeg,
   type LiveRoute,
   lastStage,
+  NO_HOPS,
   nextStage,
   type RouteStage,
+  type Submitter,
 } from '../stage/item.ts';
 import { dropped } from '../stage/stage-errors.ts';
 import { Shadows } from '../versions/shadows.ts';
@@ -33,7 +35,6 @@ import { Memory, type MemoryHost } from './memory.ts';
 
 export interface RouterHost extends MemoryHost {
   readonly versions: VersionTable;
-  onOutcome(item: WireItem): void;
   /** Sends a copy of a value that passes from one stage to the next. */
   onTap(item: WireItem): void;
   /** The last item of a stage, or of a route, has left. @param route null if it may have items still */
@@ -50,7 +51,8 @@ export class Router {
   readonly #forks: ForksHost;
   /** Requests whose branches are under way, by the node that gathers them. */
   readonly #gathering: Map<number, number> = new Map();
-  #lastOwn = BEFORE_FIRST_OWN;
+  /** Number for the next item of the engine's own. */
+  #nextOwn = FIRST_NUMBER.engine;
   /** Decides where a full queue holds items back. */
   holdBack: HoldBack = new HoldBack({ stages: [], routes: [] });
 
@@ -59,8 +61,8 @@ export class Router {
     this.#versions = host.versions;
     this.memory = new Memory(host);
     const nextNumber = (): RequestNumber => {
-      this.#lastOwn += 1;
-      return this.#lastOwn;
+      this.#nextOwn += 1;
+      return this.#nextOwn - 1;
     };
     this.#shadows = new Shadows(nextNumber);
     const { clock, maxPayloadBytes } = host;
@@ -91,8 +93,9 @@ export class Router {
   }
 
   /** Takes a request in, at the beginning of a route. */
-  submit(wire: WireItem, route: LiveRoute): void {
+  submit(wire: WireItem, route: LiveRoute, submitter: Submitter): void {
     const item = itemOn(route.leg, wire);
+    item.submitter = submitter;
     this.#open(item);
     this.#enter(item, route.leg);
   }
@@ -143,7 +146,7 @@ export class Router {
   #enter(item: Item, leg: LiveLeg): void {
     item.leg = leg;
     item.position = 0;
-    item.hops = 0;
+    item.hops = NO_HOPS;
     if (leg.stages.length > 0) this.#arrive(item);
     else this.#leave(item);
   }
@@ -235,7 +238,7 @@ export class Router {
       return;
     }
     this.#made(item, payload);
-    const last = item.position + item.hops;
+    const last = item.position + item.hops.length;
     const next = nextStage(item);
     if (item.leg.tapped[last] && (next || item.leg.next || item.parent)) {
       lastStage(item).meter.tapped();
@@ -247,7 +250,7 @@ export class Router {
       return;
     }
     item.position = last + 1;
-    item.hops = 0;
+    item.hops = NO_HOPS;
     this.#arrive(item);
   }
 
@@ -301,7 +304,7 @@ export class Router {
     item.payload = payload;
     item.meta = item.gathered && Buffer.from(JSON.stringify(item.gathered));
     this.#forget(item);
-    this.#host.onOutcome(item);
+    item.submitter?.onOutcome(item);
   }
 
   /** Ends an item that nobody waits for. */
@@ -354,9 +357,6 @@ export class Router {
     return !stage.holdsBack || !this.holdBack.holds(lastStage(item).ref, stage.ref);
   }
 }
-
-/** Before the first number of an item of the engine's own. No request has one as large, see listener.ts. */
-const BEFORE_FIRST_OWN: RequestNumber = 2 ** 52;
 
 /** Errors that a modelet or its workers are to blame for, not the client, a limit or the time. */
 const FAILURES: ReadonlySet<ErrorCode> = new Set([

@@ -113,7 +113,16 @@ export type ItemMemory =
   | { readonly tag: 'holds'; readonly payload: Charge }
   | { readonly tag: 'runs'; readonly payload: Charge; readonly result: Charge };
 
+/** The process, or the part of this one, that submitted an item: it gets the parts of its result and its outcome. */
+export interface Submitter {
+  /** Takes a part of an unfinished result. */
+  onPart(part: WireItem): void;
+  onOutcome(item: WireItem): void;
+}
+
 export interface Item extends WireItem {
+  /** Null for a branch and for a shadow's copy, which nobody but the engine knows. Written by the router. */
+  submitter: Submitter | null;
   leg: LiveLeg;
   deadline: Deadline;
   priority: number;
@@ -127,8 +136,8 @@ export interface Item extends WireItem {
   readonly parent: Item | null;
   /** What the gathering nodes on its way did; null if it has passed none. */
   gathered: GatherReport | null;
-  /** Number of further stages that the item passes together with the present one, see hops.ts. */
-  hops: number;
+  /** The further stages that the item passes together with the present one, see hops.ts. Chosen when a worker gets it. */
+  hops: readonly Hop[];
   /** The version of the next stage that will get the item; null if it is not chosen yet. Written by the engine. */
   ahead: RouteStage | null;
   /** Written by memory.ts. */
@@ -149,6 +158,7 @@ export interface Item extends WireItem {
 }
 
 export const NO_MEMORY: ItemMemory = { tag: 'none' };
+export const NO_HOPS: readonly Hop[] = [];
 export const MOVING: ItemState = { tag: 'moving' };
 export const RUNNING: ItemState = { tag: 'running', alone: false };
 export const RUNNING_ALONE: ItemState = { tag: 'running', alone: true };
@@ -176,10 +186,11 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
     payload: wire.payload,
     meta: wire.meta,
     timings: parent === null ? wire.timings : [],
+    submitter: null,
     leg,
     position: 0,
     stage: leg.route.stages[0] as RouteStage,
-    hops: 0,
+    hops: NO_HOPS,
     ahead: null,
     passed: parent?.passed ?? false,
     parent,
@@ -212,12 +223,13 @@ export function baseStage(item: Item): RouteStage {
 
 /** Returns the stage of the leg to which the item comes after those that it passes now; undefined at the leg's end. */
 export function nextStage(item: Item): RouteStage | undefined {
-  return item.leg.stages[item.position + item.hops + 1];
+  return item.leg.stages[item.position + item.hops.length + 1];
 }
 
 /** Returns the last of the stages that the item passes together: the present one, unless it hops. */
 export function lastStage(item: Item): RouteStage {
-  return item.hops === 0 ? item.stage : (item.leg.stages[item.position + item.hops] as RouteStage);
+  const { hops, leg, position, stage } = item;
+  return hops.length === 0 ? stage : (leg.stages[position + hops.length] as RouteStage);
 }
 
 /** One run for all requests with the same input. The worker sees only `item`, the request that began the run. */

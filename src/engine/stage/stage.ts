@@ -14,7 +14,7 @@ import { type Batch, type CheckResult, type FreeWorker, type Room, RunTimeout } 
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batch-former.ts';
 import { keepTogether, passedAlong } from './hops.ts';
-import { type Hop, type Item, isAlone, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
+import { type Hop, type Item, isAlone, NO_HOPS, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { SingleFlight } from './single-flight.ts';
 import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
@@ -201,7 +201,7 @@ export class Stage implements RouteStage {
     const current = this.#pools.isCurrent(worker);
     // Keeps memory for the result of an item before the next one asks for it.
     const claim = (item: Item): boolean => {
-      item.hops = this.#pools.present.hopsOf?.(item) ?? 0;
+      item.hops = this.#pools.present.hopsOf?.(item) ?? NO_HOPS;
       if (!this.#singleFlight.claim(item, current)) return false;
       this.#host.onRun(item);
       return true;

@@ -50,7 +50,7 @@ export type ControlFrame =
   /** Number of parts that the flow has taken, by request. The worker that makes them may continue. */
   | { readonly type: 'taken'; readonly body: readonly (readonly [id: RequestNumber, parts: number])[] }
   | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
-  /** Asks for the last input of a stage. The answer is a tap, see `RECALLED`; `ok` says whether there is one. */
+  /** Asks for the last input of a stage. The answer is a `recalled` frame. */
   | { readonly type: 'recall'; readonly body: { readonly stage: number } }
   | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
   | { readonly type: 'report'; readonly body: StateReport }
@@ -79,6 +79,8 @@ export type ItemFrame =
   /** Parts of incomplete results. The parts of a request arrive in order, and before its outcome. */
   | { readonly type: 'parts'; readonly items: readonly WireItem[] }
   | { readonly type: 'taps'; readonly items: readonly WireItem[] }
+  /** One item, with the last input of a stage; `ok` is false if the stage has none. */
+  | { readonly type: 'recalled'; readonly items: readonly WireItem[] }
   /** Numbered calls to a queue, and its answers with the same numbers. */
   | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
   | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
@@ -120,6 +122,7 @@ export const FRAME_TYPES = [
   'recall',
   'began',
   'progress',
+  'recalled',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'submit',
@@ -130,11 +133,13 @@ const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'calls',
   'answers',
   'parts',
+  'recalled',
 ] as const);
 
 const NUMBER_FIELDS: Readonly<Partial<Record<Frame['type'], FrameField>>> = {
   submit: 'routeRef',
   taps: 'stageRef',
+  recalled: 'stageRef',
   parts: 'part',
   reply: 'part',
 };

@@ -34,7 +34,7 @@ export interface WireItem {
   readonly priority: number;
   /** In `submit` frames: the number of the route. */
   readonly routeRef: number;
-  /** In `taps` frames: the number of the stage that made the value. */
+  /** In `taps` frames: the number of the stage that made the value; in `recalled` frames: of the stage that took it. */
   readonly stageRef: number;
   /** In `parts` frames: the index of the part. In the replies of a worker host: how many parts it has sent. */
   readonly part: number;

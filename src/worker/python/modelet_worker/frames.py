@@ -20,7 +20,7 @@ TYPES = (
     "boot", "plan", "load", "cancel", "close", "report", "status", "log", "submit", "outcomes", "batch", "reply",
     "taps", "act", "usage", "ping", "pong", "check", "checked", "loaded", "try", "tried",
     "open", "calls", "answers", "described", "parts", "taken", "openapi", "recall", "began",
-    "progress",
+    "progress", "recalled",
 )  # fmt: skip
 
 HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
