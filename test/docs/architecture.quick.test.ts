@@ -6,8 +6,6 @@ import { test } from 'node:test';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const page = readFileSync(join(repositoryRoot, 'docs', 'architecture.md'), 'utf8');
-/** A newcomer reads the path of a request in an hour. */
-const MOST_FILES_OF_A_REQUEST = 40;
 
 function filesIn(text: string): string[] {
   return [
@@ -35,9 +33,4 @@ test('the table of rooms has every folder of src, and no other', () => {
     .filter((entry) => entry.isDirectory() && readdirSync(join(repositoryRoot, 'src', entry.name)).length > 0)
     .map(({ name }) => `src/${name}`);
   assert.deepEqual([...rooms].sort(), [...folders, 'nodes'].sort());
-});
-
-test(`the path of a request names ${MOST_FILES_OF_A_REQUEST} files at most`, () => {
-  const files = filesIn(section('The path of a request'));
-  assert.ok(files.length > 20 && files.length <= MOST_FILES_OF_A_REQUEST, `${files.length} files`);
 });
