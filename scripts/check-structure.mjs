@@ -46,6 +46,7 @@ const PACKAGES = {
     'src/store/broker/job-events.ts',
   ],
   undici: ['src/gate/sources/http-endpoint.ts'],
+  ws: ['src/endpoint/sockets/sockets.ts'],
 };
 /** Packages that every file of some rooms may import. Of `express`, only types are used. */
 const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'nodes'], express: ['node-red'] };
@@ -117,7 +118,7 @@ if (faults.length > 0) process.exit(1);
 console.log(`Checked the structure of ${files.length} files.`);
 
 function importsOf(file) {
-  const statement = /(?:^(?:import|\} from|(?:import|export) [^;'"(]*? from) |\bimport\()'([^']+)'/gm;
+  const statement = /(?:^(?:import|\} from|(?:import|export) [^;'"(]*? from) |\b(?:import|require)\()'([^']+)'/gm;
   return [...texts.get(file).matchAll(statement)].map(([, specifier]) =>
     specifier.startsWith('.') ? posix.join(posix.dirname(file), specifier) : specifier,
   );
