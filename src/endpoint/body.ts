@@ -1,8 +1,9 @@
 /** Decodes the body of an HTTP request. */
 import { ModeletError } from '../core/errors.ts';
 import { quoted } from '../core/text.ts';
-import { parseJsonText } from '../wire/codec/json-text.ts';
+import { notJson, parseJsonText, utf8Text } from '../wire/codec/json-text.ts';
 import { isInRanges, kindOfHeader, mediaTypeOf } from './media-type.ts';
+import { type BodyType, LATIN_1, UTF_16 } from './request-head.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
 
 export interface RequestBody {
@@ -10,8 +11,6 @@ export interface RequestBody {
   readonly contentEncoding: string | undefined;
   /** Body from the HTTP server: a parsed value, text, or bytes. */
   readonly given: unknown;
-  /** Received bytes; undefined: not known; null: too many to keep. */
-  readonly bytes: Buffer | null | undefined;
 }
 
 export interface BodyTerms {
@@ -34,6 +33,37 @@ export function decodeBody(body: RequestBody, { mediaTypes, maxBytes }: BodyTerm
   if (kind === 'msgpack' && isRaw(given)) return decodeMsgpack(bytesOf(body, maxBytes));
   if (kind === 'json' && isRaw(given)) return parseJsonText(Buffer.from(given));
   return given;
+}
+
+/**
+ * Decodes a body of text exactly: no byte becomes U+FFFD.
+ * @param type of a body whose character set `readHead` has let pass
+ * @throws ModeletError `bad_request`
+ */
+export function decodeText(body: Buffer, type: BodyType): string {
+  const text = exactText(body, type);
+  if (text !== null) return text;
+  throw type.kind === 'json' ? notJson(`it is not ${UTF_16.has(type.charset) ? 'UTF-16' : 'UTF-8'}`) : notText();
+}
+
+/** Decodes a body of text as `decodeText` does; returns null if its bytes are not text. */
+export function exactText(body: Buffer, { charset }: BodyType): string | null {
+  if (LATIN_1.has(charset)) return body.toString('latin1');
+  return UTF_16.has(charset) ? utf16Text(body, charset) : utf8Text(body);
+}
+
+export function notText(): ModeletError {
+  return new ModeletError('bad_request', 'the body is not UTF-8: send it in UTF-8, or as application/octet-stream');
+}
+
+/** Decodes UTF-16 of JSON. The first character of JSON is below U+0100, so its bytes show their order. */
+function utf16Text(body: Buffer, charset: string): string | null {
+  const isHighFirst = charset === 'utf-16' && (body[0] === 0 || body[0] === 0xfe);
+  try {
+    return new TextDecoder(isHighFirst ? 'utf-16be' : charset, { fatal: true }).decode(body);
+  } catch {
+    return null;
+  }
 }
 
 // `mediaTypes`: as in `BodyTerms`. A header without a valid type matches `*/*` only.
@@ -59,15 +89,11 @@ function isEmpty(given: unknown): boolean {
   return given === undefined || (isRaw(given) && given.length === 0);
 }
 
-function bytesOf({ given, bytes, contentEncoding }: RequestBody, maxBytes: number): Buffer {
+function bytesOf({ given, contentEncoding }: RequestBody, maxBytes: number): Buffer {
   checkMsgpackCoding(contentEncoding);
-  // Text gives back the original bytes only if they were valid UTF-8, so the received bytes come first.
-  const whole = bytes === undefined ? Buffer.from(given as string | Buffer) : bytes;
-  if (whole === null || whole.length > maxBytes) {
-    const size = whole === null ? 'larger than that' : `${whole.length} bytes`;
-    throw new ModeletError('payload_too_large', `the limit is ${maxBytes} bytes; the body is ${size}`);
-  }
-  return whole;
+  const bytes = Buffer.from(given as string | Buffer);
+  if (bytes.length <= maxBytes) return bytes;
+  throw new ModeletError('payload_too_large', `the limit is ${maxBytes} bytes; the body is ${bytes.length} bytes`);
 }
 
 /** Returns the text of the error. It has a hint for users of `curl -d`, which sends a body as a form by default. */

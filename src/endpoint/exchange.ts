@@ -13,7 +13,7 @@ import type { Settlement } from '../core/routes/route.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
 import { tooLarge } from '../wire/codec/payload-limits.ts';
 import { bodyOfPayload, bodyOfValue } from './answer.ts';
-import { checkMediaType, checkMsgpackCoding } from './body.ts';
+import { checkMediaType, checkMsgpackCoding, decodeText } from './body.ts';
 import { errorBody } from './client-text.ts';
 import { type AnswerForm, answerForm } from './media-type.ts';
 import { type BodyReadEvents, readBody } from './read-body.ts';
@@ -145,7 +145,8 @@ export class Exchange implements BodyReadEvents {
   /** @throws ModeletError `bad_request`, `payload_too_large` */
   #payload(body: Buffer): Payload {
     const { maxBytes } = this.#endpoint.limits;
-    switch ((this.#head as RequestHead).type.kind) {
+    const { type } = this.#head as RequestHead;
+    switch (type.kind) {
       case 'json':
       case 'json value':
         if (body.length > maxBytes) throw tooLarge({ blame: 'invalid_input', maxBytes }, `${body.length} bytes`);
@@ -155,7 +156,7 @@ export class Exchange implements BodyReadEvents {
       case 'msgpack':
         return encodePayload(decodeMsgpack(body), { blame: 'invalid_input', maxBytes });
       default:
-        return encodePayload(body.toString(), { blame: 'invalid_input', maxBytes });
+        return encodePayload(decodeText(body, type), { blame: 'invalid_input', maxBytes });
     }
   }
 

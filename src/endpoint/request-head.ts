@@ -18,7 +18,7 @@ import { isInRanges, JSON_TYPE, type MediaKind, mediaKindOf, mediaTypeOf } from 
  */
 export type BodyKind = 'json' | 'json value' | 'msgpack' | 'text' | 'bytes' | 'form';
 
-interface BodyType {
+export interface BodyType {
   readonly kind: BodyKind;
   /** null: the Content-Type is missing or no media type. */
   readonly media: MediaKind | null;
@@ -32,7 +32,7 @@ export type ContentCoding = 'identity' | 'gzip' | 'deflate' | 'br';
 
 /**
  * Whether only Node-RED's own nodes can read a request or write its answer: a form that the endpoint accepts, JSON in
- * another encoding than UTF-8, and a script.
+ * UTF-16, and a script.
  */
 export function isForFlow(headers: IncomingHttpHeaders, query: string, mediaTypes: readonly string[] | null): boolean {
   if (query !== '' && SCRIPT.test(query)) return true;
@@ -40,7 +40,7 @@ export function isForFlow(headers: IncomingHttpHeaders, query: string, mediaType
   if (contentType === undefined) return false;
   const { kind, charset } = bodyType(contentType);
   if (kind === 'form') return mediaTypes === null || isInRanges(FORM_TYPE, mediaTypes);
-  return kind === 'json' && charset.startsWith('utf-') && charset !== 'utf-8';
+  return kind === 'json' && UTF_16.has(charset);
 }
 
 /** An absolute target up to its path, as clients send it to a proxy, and some to every server. */
@@ -77,12 +77,16 @@ export interface RequestHead {
 const CODINGS: ReadonlySet<string> = new Set(['identity', 'gzip', 'deflate', 'br'] satisfies ContentCoding[]);
 /** Subtypes of `application` that Node-RED reads as bytes; it reads all others as text. */
 const BINARY: ReadonlySet<string> = new Set(['octet-stream', 'cbor', 'x-protobuf']);
+/** Kinds that are text in some character set. */
+const TEXTS: ReadonlySet<BodyKind> = new Set(['json', 'json value', 'text'] satisfies BodyKind[]);
 const FORM_TYPE = 'application/x-www-form-urlencoded';
 /** Matches a positive number in an HTTP header. */
 const POSITIVE = /^(?=.*[1-9])\d+(?:\.\d+)?$/;
 const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)"?/i;
 /** Other names of UTF-8, and of a part of it. */
 const UTF_8: ReadonlySet<string> = new Set(['utf8', 'us-ascii', 'ascii']);
+export const UTF_16: ReadonlySet<string> = new Set(['utf-16', 'utf-16le', 'utf-16be']);
+export const LATIN_1: ReadonlySet<string> = new Set(['iso-8859-1', 'latin1']);
 
 /** With this in the query, Express writes a script instead of JSON. */
 const SCRIPT = /(?:^|&)callback\b/;
@@ -95,22 +99,29 @@ const LONGEST_KNOWN = 200;
 const UNNAMED: BodyType = { kind: 'text', media: null, charset: '', isMalformed: false };
 
 /**
- * @throws ModeletError `unsupported_media` for a Content-Type that is no media type, and for a JSON body in a coding or
- * character set that cannot be read
+ * @param ofFlow whether a flow gets the request: it takes JSON in UTF-16
+ * @throws ModeletError `unsupported_media` for a Content-Type that is no media type, and for a body of text in a coding
+ * or character set that cannot be read
  */
-export function readHead(headers: IncomingHttpHeaders): RequestHead {
+export function readHead(headers: IncomingHttpHeaders, ofFlow = false): RequestHead {
   const contentType = headers['content-type'];
   const type = contentType === undefined ? UNNAMED : bodyType(contentType);
   if (type.isMalformed) throw unreadable('invalid media type');
   const chunked = headers['transfer-encoding'] !== undefined;
   const given = headers['content-length'];
   const announced = chunked || given !== undefined;
-  // Only JSON is decoded here. Any other body is the modelet's own.
-  const isDecoded = type.kind === 'json' && announced;
+  // Only text is decoded here. Any other body is the modelet's own.
+  const isDecoded = announced && TEXTS.has(type.kind);
   const coding = isDecoded ? codingOf(headers['content-encoding']) : 'identity';
-  if (isDecoded && type.charset !== '' && type.charset !== 'utf-8')
+  if (isDecoded && !isReadable(type, ofFlow))
     throw unreadable(`unsupported charset "${quoted(type.charset.toUpperCase())}"`);
   return { type, contentType, length: chunked ? null : Number(given ?? 0), announced, coding };
+}
+
+/** Whether a body's character set can be decoded exactly. */
+function isReadable({ kind, charset }: BodyType, ofFlow: boolean): boolean {
+  if (charset === '' || charset === 'utf-8') return true;
+  return kind === 'text' ? LATIN_1.has(charset) : kind === 'json' && ofFlow && UTF_16.has(charset);
 }
 
 /** @throws ModeletError `unsupported_media` for a coding that cannot be read */
@@ -149,12 +160,6 @@ function parseType(contentType: string): BodyType {
   if (type === null) return { ...UNNAMED, charset, isMalformed: true };
   const media = mediaKindOf(type);
   return { kind: kindOf(type, media), media, charset, isMalformed: false };
-}
-
-/** Returns the Content-Type of a JSON body with the name of UTF-8 that body parsers know. */
-export function withKnownCharset(contentType: string): string {
-  const { kind, charset } = bodyType(contentType);
-  return kind === 'json' && charset === 'utf-8' ? contentType.replace(CHARSET, '; charset=utf-8') : contentType;
 }
 
 function kindOf(type: string, media: MediaKind): BodyKind {

@@ -81,7 +81,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a Content-Type': (text) => checkMediaType(text, ['application/json']),
   'a Content-Encoding': (text) =>
     decodeBody(
-      { contentType: 'application/msgpack', contentEncoding: text, given: Buffer.alloc(1), bytes: undefined },
+      { contentType: 'application/msgpack', contentEncoding: text, given: Buffer.alloc(1) },
       { mediaTypes: null, maxBytes: 1000 },
     ),
   'a traceparent': (text) => parseTraceparent(`00-${'a'.repeat(32)}-${'b'.repeat(16)}-01-${text}`),

@@ -1,4 +1,6 @@
 /** Pairs of endpoints that are the same but for a function node, which keeps one of each pair from being compiled. */
+import assert from 'node:assert/strict';
+import { type Answer, CALLERS } from '../fixtures/callers.ts';
 import { gather, junction, streamOut } from '../fixtures/drawn.ts';
 import { batcher, collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
 import type { FlowNode } from '../fixtures/node-red.ts';
@@ -123,4 +125,65 @@ function drawn(kind: string): FlowNode[] {
 export function flows(more: Properties = {}): FlowNode[] {
   const limits: Properties = { maxPayloadMb: '0.15', timeoutMs: '20000', listen: '127.0.0.1:0' };
   return [TAB, runtime('runtime', { ...limits, ...more }), ...Object.keys(KINDS).flatMap(drawn)];
+}
+
+/** The headers that a client could depend on. */
+const HEADERS = [
+  ...[
+    'content-type',
+    'content-length',
+    'retry-after',
+    'x-request-id',
+    'x-own',
+    'x-failed',
+    'vary',
+    'allow',
+    'x-should-retry',
+    'www-authenticate',
+  ],
+  ...['transfer-encoding', 'cache-control', 'x-accel-buffering'],
+];
+
+export interface Asked {
+  readonly headers: Record<string, string>;
+  readonly body: Buffer;
+  readonly method?: string;
+  readonly kind?: string;
+}
+
+function told({ status, headers, bytes }: Answer): object {
+  const kept = HEADERS.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]]));
+  // Names of stages and process ids differ.
+  const body = bytes
+    .toString('latin1')
+    .replaceAll('c/', 'f/')
+    .replace(/\bpid \d+/g, 'pid')
+    .replaceAll(/"created":\d+/g, '"created":0');
+  return { status, headers: Object.fromEntries(kept), body };
+}
+
+/** Whether only a flow can read a body, so that the engine refuses it. */
+function needsFlow({ 'Content-Type': type = '' }: Record<string, string>, kind: string): boolean {
+  return /utf-(?:16|32)/.test(type) || (type.includes('urlencoded') && kind === '/caught');
+}
+
+/**
+ * Asserts that the flow, the compiled endpoint and the engine's listener answer a request alike.
+ * @returns the status
+ */
+export async function answeredAlike(
+  at: { readonly red: string; readonly engine: string },
+  { headers, body, method = 'POST', kind = '/plain' }: Asked,
+  about: string,
+): Promise<number> {
+  const given = { 'X-Request-Id': 'same', ...headers };
+  const answers: Answer[] = [];
+  for (const url of [`${at.red}/f`, `${at.red}/c`, `${at.engine}/c`]) {
+    answers.push(await CALLERS['node:http'](`${url}${kind}`, { ...given }, body, method));
+  }
+  const [flow, compiled, listened] = answers.map(told);
+  assert.deepEqual(compiled, flow, about);
+  if (needsFlow(headers, kind)) assert.equal(answers[2]?.status, 415, about);
+  else assert.deepEqual(listened, compiled, `${about}, at the engine`);
+  return (answers[0] as Answer).status;
 }

@@ -248,6 +248,10 @@ describe('a request as the standards allow it is answered alike everywhere', () 
     headers: { 'Content-Type': `application/json; ${parameter}` },
     body,
   });
+  const text = (charset: string): Asked => ({
+    headers: { 'Content-Type': `text/plain; charset=${charset}` },
+    body: Buffer.from([0xff]),
+  });
   /** Targets have `@` for the path of the endpoint, plain or spelled in another way. `engine`: the status of the hosts without Node-RED, if it differs. */
   const ROWS: readonly (readonly [about: string, status: number, target: string, asked?: Asked, engine?: number])[] = [
     ['a plain path', 200, '@'],
@@ -277,6 +281,12 @@ describe('a request as the standards allow it is answered alike everywhere', () 
     ['ASCII', 200, '@', typed('charset=us-ascii')],
     ['Latin 1', 415, '@', typed('charset=iso-8859-1')],
     ['UTF-16', 200, '@', typed('charset=utf-16le', Buffer.from('{"a":1}', 'utf16le')), 415],
+    ['JSON that is not UTF-8', 400, '@', { headers: JSON_TYPE, body: Buffer.from([0x22, 0xff, 0x22]) }],
+    ['compressed JSON that is not UTF-8', 400, '@', { headers: GZIP, body: gzipSync(Buffer.from([0x22, 0xff, 0x22])) }],
+    ['a compressed number that would be infinite', 400, '@', { headers: GZIP, body: gzipSync('{"a":1e999}') }],
+    ['text that is not UTF-8', 400, '/any', { headers: { 'Content-Type': 'text/plain' }, body: Buffer.from([0xff]) }],
+    ['text in Latin 1', 200, '/any', text('latin1')],
+    ['text in another character set', 415, '/any', text('windows-1251')],
     ['a byte order mark', 200, '@', { headers: JSON_TYPE, body: '\ufeff{"a":1}' }],
     ['tensors', 200, MODEL, { headers: JSON_TYPE, body: TENSORS }],
     ['tensors behind a byte order mark', 200, MODEL, { headers: JSON_TYPE, body: `\ufeff${TENSORS}` }],

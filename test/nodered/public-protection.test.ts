@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 
@@ -17,6 +17,8 @@ const FLOWS: readonly FlowNode[] = [
   { ...httpIn('in', '/endpoint', 'stage'), method: 'get' },
   stage('stage', 'return { served: true };', 'out'),
   httpOut('out'),
+  httpIn('in post', '/posted', 'between'),
+  func('between', 'return msg;', 'stage'),
 ];
 
 type Cookies = IncomingMessage & { readonly cookies?: Readonly<Record<string, string>> };
@@ -43,6 +45,16 @@ describe('with httpNodeMiddleware and httpNodeCors', () => {
 
   const get = (path: string, key?: string, init: RequestInit = {}): Promise<Response> =>
     fetch(`${red.url}/api${path}`, { ...(key ? { headers: { Cookie: `a=b; key=${key}` } } : {}), ...init });
+
+  test('a body is read only for clients that the middleware lets in', async () => {
+    const posted = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"a":' };
+    assert.equal((await get('/posted', undefined, posted)).status, 401);
+    const Cookie = 'key=right';
+    const refused = await get('/posted', undefined, { ...posted, headers: { ...posted.headers, Cookie } });
+    assert.equal(refused.status, 400);
+    assert.equal(refused.headers.get('Access-Control-Allow-Origin'), CORS.origin);
+    assert.equal(((await refused.json()) as { error: { code: string } }).error.code, 'bad_request');
+  });
 
   for (const path of PATHS) {
     test(`${path} is only for clients that the middleware lets in`, async () => {

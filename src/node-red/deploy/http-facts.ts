@@ -76,7 +76,7 @@ function whoTakes(RED: NodeAPI, { method, url }: HttpInNode, root: string): stri
 }
 
 /** Whether the editor's server has a route for the path. Node-RED asks it before the HTTP-in nodes. */
-function isEditors(RED: NodeAPI, method: string, whole: string): boolean {
+export function isEditors(RED: NodeAPI, method: string, whole: string): boolean {
   const { httpAdminRoot } = RED.settings as Settings;
   const admin = rooted(httpAdminRoot || '/');
   if (httpAdminRoot === false || !(admin === '/' || whole.startsWith(`${admin}/`))) return false;

@@ -6,21 +6,19 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
-import type { HttpSettings } from '../../config/http/http-settings.ts';
+import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import { asModeletError, type ModeletError } from '../../core/errors.ts';
-import { unescapedPath, withKnownCharset } from '../../endpoint/request-head.ts';
+import { originForm, unescapedPath } from '../../endpoint/request-head.ts';
 import type { HttpInNode } from '../../flow/graph.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
-import { moveBeforePreflights } from '../deploy/http-facts.ts';
+import { isEditors, moveBeforePreflights } from '../deploy/http-facts.ts';
 import { answerError } from '../request/direct-answers.ts';
 import type { HttpClients } from '../request/http-clients.ts';
 import { setAnswerForm } from './answer-form.ts';
-import { BodyErrors } from './bodies/body-errors.ts';
-import { takeJsonValues } from './bodies/json-values.ts';
-import { keepBody } from './bodies/request-body.ts';
+import { BodyReader } from './bodies/body-reader.ts';
 import type { CompiledHost } from './compiled-host.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
-import { asksOnly, atRoot, fullPath, type HttpRequest, type HttpResponse } from './http-types.ts';
+import { asksOnly, fullPath, type HttpRequest, type HttpResponse } from './http-types.ts';
 
 type Handler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
 
@@ -38,7 +36,7 @@ export class HttpHold {
   #state: GateState = { tag: 'open' };
   readonly #endpoints: GuardedEndpoints<Endpoint> = new GuardedEndpoints();
   readonly #others: GuardedEndpoints<HttpInNode> = new GuardedEndpoints();
-  readonly #bodyErrors: BodyErrors;
+  readonly #bodies: BodyReader;
   readonly #RED: NodeAPI;
   readonly #settings: HttpSettings;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
@@ -48,7 +46,7 @@ export class HttpHold {
     this.#RED = RED;
     this.#clients = clients;
     this.#compiled = compiled;
-    this.#bodyErrors = new BodyErrors(RED);
+    this.#bodies = new BodyReader(RED);
     this.#settings = RED.settings as HttpSettings;
     const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
@@ -70,7 +68,7 @@ export class HttpHold {
   guard(endpoints: readonly Endpoint[], others: readonly HttpInNode[]): void {
     this.#endpoints.set(endpoints);
     this.#others.set(others);
-    takeJsonValues(this.#RED, (request) => this.#endpoints.find(atRoot(this.#settings, request)) !== undefined);
+    this.#bodies.install((request) => this.#isOurs(request));
   }
 
   hold(): void {
@@ -94,6 +92,7 @@ export class HttpHold {
   }
 
   #handle(request: HttpRequest, response: HttpResponse, next: () => void): void {
+    this.#bodies.reached(request);
     // The client disconnected while the request was held. Its `close` event is over, so nothing would end the request.
     if (response.destroyed || this.#compiled.takeInApp(request, response)) return;
     const endpoint = this.#find(request);
@@ -117,6 +116,15 @@ export class HttpHold {
     return endpoint?.origins?.preflight(request as unknown as IncomingMessage, answer) ?? false;
   }
 
+  /** Whether a request that the editor's server has first leads to a pipeline. */
+  #isOurs(request: HttpRequest): boolean {
+    const whole = originForm(request.originalUrl).split('?', 1)[0] as string;
+    const root = httpRoot(this.#settings).replace(/\/$/, '');
+    const { method } = request;
+    if (!whole.startsWith(`${root}/`) || isEditors(this.#RED, method, whole)) return false;
+    return this.#endpoints.find({ method, path: unescapedPath(whole.slice(root.length)) }) !== undefined;
+  }
+
   /** Finds the endpoint of a request, also if its path is encoded more than it must be, and Express would not know it. */
   #find(request: HttpRequest): Endpoint | undefined {
     const { method, path } = request;
@@ -135,11 +143,7 @@ export class HttpHold {
     origins?.mark(request as unknown as IncomingMessage, response as unknown as ServerResponse);
     setAnswerForm(request, response);
     if (asksOnly(request)) return;
-    const { headers } = request;
-    const contentType = headers['content-type'];
-    if (typeof contentType === 'string') headers['content-type'] = withKnownCharset(contentType);
-    keepBody(request, maxBytes);
-    this.#bodyErrors.watch(request, response, countRefused);
+    this.#bodies.expect(request, { maxBytes, countRefused });
   }
 
   /** Whether the request's client may use all runtimes behind the endpoint. Answers it if not. */

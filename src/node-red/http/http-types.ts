@@ -18,8 +18,8 @@ export interface HttpRequest {
   readonly destroyed: boolean;
   /** The body as a body parser has decoded it. */
   body?: unknown;
-  /** Whether a body parser has read the body. */
-  readonly _body?: boolean;
+  /** Whether something has read the body; parsers then leave it alone. */
+  _body?: boolean;
 }
 
 export interface HttpResponse extends AnswerHeaders {
@@ -48,14 +48,6 @@ export interface HttpResponse extends AnswerHeaders {
 /** Returns the path of a request, with the one below which HTTP-in nodes listen. */
 export function fullPath(settings: HttpSettings, { path }: Pick<HttpRequest, 'path'>): string {
   return `${httpRoot(settings).replace(/\/$/, '')}${path}`;
-}
-
-/** Returns method and path of a request as the HTTP-in nodes see them, whichever application has it now. */
-export function atRoot(settings: HttpSettings, request: HttpRequest): Pick<HttpRequest, 'method' | 'path'> {
-  const { method, originalUrl } = request;
-  const root = httpRoot(settings).replace(/\/$/, '');
-  const whole = originalUrl.split('?', 1)[0] as string;
-  return { method, path: whole.startsWith(`${root}/`) ? whole.slice(root.length) : '' };
 }
 
 /** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */

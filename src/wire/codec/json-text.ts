@@ -19,10 +19,6 @@ const CURLY = 0x20;
 const OPEN = 0x7b;
 const CLOSE = 0x7d;
 
-/** Why a text is refused that a parser would change in silence: to U+FFFD, or to Infinity. */
-export const NO_UTF8 = 'it is not UTF-8';
-export const BEYOND_NUMBERS = 'it has a number beyond 1.8e308';
-
 /**
  * @throws ModeletError `bad_request` for text that is not JSON, not UTF-8, or has a number that would become infinite;
  * `invalid_input` for JSON that is nested too deep
@@ -32,23 +28,37 @@ export function parseJsonText(bytes: Buffer): unknown {
   if (bytes.byteLength > 2 * DEEPEST && isTooDeep(bytes)) {
     throw new ModeletError('invalid_input', `the value is nested deeper than ${DEEPEST} levels`);
   }
-  if (!isUtf8(bytes)) throw notJson(NO_UTF8);
+  const text = utf8Text(bytes);
+  if (text === null) throw notJson('it is not UTF-8');
+  return parseJsonValue(text);
+}
+
+/**
+ * Parses JSON of any depth, whose text the caller has decoded.
+ * @throws ModeletError `bad_request` as `parseJsonText` does
+ */
+export function parseJsonValue(text: string): unknown {
   let value: unknown;
   try {
-    value = JSON.parse(bytes.toString('utf8', startOf(bytes)));
+    value = JSON.parse(text);
   } catch (thrown) {
     throw notJson(asError(thrown).message);
   }
-  if (!hasFiniteNumbers(value)) throw notJson(BEYOND_NUMBERS);
+  if (!hasFiniteNumbers(value)) throw notJson('it has a number beyond 1.8e308');
   return value;
 }
 
-function notJson(why: string): ModeletError {
+/** Decodes UTF-8 without its byte order mark. Returns null for other bytes, which `toString` would change in silence. */
+export function utf8Text(bytes: Buffer): string | null {
+  return isUtf8(bytes) ? bytes.toString('utf8', startOf(bytes)) : null;
+}
+
+export function notJson(why: string): ModeletError {
   return new ModeletError('bad_request', `${NOT_JSON}: ${why}`);
 }
 
 /** Whether all numbers of a parsed value are finite. JSON has no others, but a parser makes Infinity of `1e999`. */
-export function hasFiniteNumbers(value: unknown): boolean {
+function hasFiniteNumbers(value: unknown): boolean {
   // Not recursive: a client may nest deeper than the stack reaches.
   const left: unknown[] = [[value]];
   for (let one = left.pop(); one !== undefined; one = left.pop()) {

@@ -1,62 +1,29 @@
 /**
- * Decodes the body of an HTTP request at the first pipeline node that its message reaches. HTTP-in nodes parse JSON,
- * but read msgpack as text, which loses bytes. For requests that lead to a pipeline, this file keeps the msgpack bytes.
+ * Decodes the body of an HTTP request at the first pipeline node that its message reaches: msgpack, and JSON that nothing
+ * has parsed yet.
  */
-import { EventEmitter } from 'node:events';
 import { IncomingMessage } from 'node:http';
 import type { StageConfig } from '../../../config/compile-stage.ts';
-import { type BodyTerms, checkMediaType, decodeBody } from '../../../endpoint/body.ts';
-import { kindOfHeader } from '../../../endpoint/media-type.ts';
+import { type BodyTerms, checkMediaType, decodeBody, notText } from '../../../endpoint/body.ts';
 import { checkTimeout } from '../../request/message-fields.ts';
 import type { ModeletTrace, PipelineMessage } from '../../request/messages.ts';
 import type { HttpRequest } from '../http-types.ts';
 
-/** The bytes of a body as they arrive. */
-type KeptBody =
-  | { tag: 'whole'; readonly chunks: Buffer[]; bytes: number }
-  /** The body is too large; further bytes are dropped. */
-  | { tag: 'too large' };
-
 /** Matches the property expression of the payload or a part of it. */
 const IS_PAYLOAD = /^payload(?![\w$])/;
 
-const keptBodies: WeakMap<object, KeptBody> = new WeakMap();
 /** The body that the HTTP-in node provided, by request, if it is decoded: by this file, or before. */
 const givenBodies: WeakMap<object, unknown> = new WeakMap();
-
-/**
- * Keeps the bytes of a msgpack body, for a request that leads to a pipeline. Call before any node receives the request.
- * @param maxBytes size above which the body counts as too large
- */
-export function keepBody(request: HttpRequest, maxBytes: number): void {
-  const isMsgpack = kindOfHeader(request.headers['content-type']) === 'msgpack';
-  if (!isMsgpack || keptBodies.has(request) || request._body) return;
-  let body: KeptBody = { tag: 'whole', chunks: [], bytes: 0 };
-  keptBodies.set(request, body);
-  const keep = (chunk: Buffer): void => {
-    if (body.tag === 'too large') return;
-    body.bytes += chunk.length;
-    if (body.bytes <= maxBytes) {
-      body.chunks.push(chunk);
-      return;
-    }
-    body = { tag: 'too large' };
-    keptBodies.set(request, body);
-    // Node-RED itself would collect the body without a limit. Without listeners, it gets no further bytes.
-    (request as unknown as EventEmitter).removeAllListeners('data');
-  };
-  // The stream's own `on` would start the flow before the body parser listens.
-  EventEmitter.prototype.on.call(request as unknown as EventEmitter, 'data', keep);
-}
+const notTexts: WeakSet<object> = new WeakSet();
 
 /** Notes that `request.body` is the value that the client sent, so that a text is not taken for JSON once more. */
 export function keepParsed(request: HttpRequest): void {
   givenBodies.set(request, request.body);
 }
 
-/** Whether a request's msgpack body exceeded its limit. */
-export function isTooLarge(request: HttpRequest): boolean {
-  return keptBodies.get(request)?.tag === 'too large';
+/** Notes that `request.body` has the bytes of a body that should be text and is not. A stage refuses them. */
+export function keepBytes(request: HttpRequest): void {
+  notTexts.add(request);
 }
 
 /**
@@ -78,10 +45,9 @@ export function readMessageBody(msg: PipelineMessage, terms: BodyTerms): void {
   }
   const given = wasDecoded ? givenBodies.get(request) : request.body;
   if (!isSame(payload, given)) return;
-  const kept = keptBodies.get(request);
-  const bytes = kept?.tag === 'whole' ? Buffer.concat(kept.chunks) : kept && null;
   const contentEncoding = request.headers['content-encoding'] as string | undefined;
-  const value = decodeBody({ contentType, contentEncoding, given: payload, bytes }, terms);
+  const value = decodeBody({ contentType, contentEncoding, given: payload }, terms);
+  if (notTexts.has(request) && terms.mediaTypes !== null) throw notText();
   if (value === payload) return;
   msg.payload = value;
   if (wasDecoded) return;
