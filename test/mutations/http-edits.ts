@@ -47,7 +47,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     bug: 'a body that Node-RED cannot parse gets its bare 500',
     file: 'src/node-red/http/bodies/body-reader.ts',
     find: 'if (!terms || request._body) {',
-    replace: 'if (terms || request._body) {',
+    replace: 'if (!terms || request._body !== true) {',
     suite: 'nodered/http-errors',
     test: 'a body that is cut off: 400 bad_request',
   },
