@@ -88,7 +88,7 @@ export interface PathRules {
   readonly strict: boolean;
 }
 
-/** The endpoints that the engine serves at an address of its own, besides health and metrics. */
+/** The endpoints that the engine serves at its own address, besides health and metrics. */
 export interface ListenerSpec {
   readonly address: ListenAddress;
   /** null: no TLS. */

@@ -36,15 +36,15 @@ export interface StageTiming {
   readonly batchMs: number;
   /** Run time of the request's batch, measured in the worker. */
   readonly runMs: number;
-  /** 0 if the request had no run of its own. */
+  /** 0 if the request was answered without a run. */
   readonly batchSize: number;
-  /** Index of the worker within the stage's pool; -1 if the request had no run of its own. */
+  /** Index of the worker within the stage's pool; -1 if the request was answered without a run. */
   readonly worker: number;
-  /** Reason why the request needed no run of its own; then `waitMs` is its whole cost. Absent if it had a run. */
+  /** Reason why the request needed no run; then `waitMs` is its whole cost. Absent if it had a run. */
   readonly cache?: SavedRun;
 }
 
-/** Why a request needs no run of its own: its answer is in the cache, or another request's run will bring it. */
+/** Why a request needs no run: its answer is in the cache, or another request's run will bring it. */
 export type SavedRun = 'hit' | 'joined';
 
 export type BatchPolicy = 'greedy' | 'oldest' | 'gap';
@@ -126,7 +126,7 @@ export interface BatchWarning {
 
 /** Description of a modelet for callers. The JSON texts are passed on without parsing. */
 export interface ModeletDescription {
-  /** JSON Schemas; null if there is none, or if it is too large to send. */
+  /** JSON Schemas; null without one, or if it is too large to send. */
   readonly inputSchema: string | null;
   readonly outputSchema: string | null;
   /** The tensors that it takes by name, all of them; absent: not known. */
@@ -186,7 +186,7 @@ export interface SettledRequest {
   readonly entranceMs: number;
   /** Timings of the stages that answered the request. */
   readonly timings: readonly StageTiming[];
-  /** What the nodes that gather branches did; null: there are none. */
+  /** What the nodes that gather branches did; null: none. */
   readonly gathered: GatherReport | null;
 }
 

@@ -39,7 +39,7 @@ export class Endpoints {
     return METHODS.filter((method) => this.#table.has(this.#keyOf(method, path)));
   }
 
-  /** Returns the endpoint that takes WebSockets at a path; undefined if there is none. */
+  /** Returns the endpoint that takes WebSockets at a path, or undefined. */
   socketAt(path: string): ServedEndpoint | undefined {
     return METHODS.map((method) => this.#table.get(this.#keyOf(method, path))).find((one) => one && isSocket(one));
   }

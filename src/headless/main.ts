@@ -30,7 +30,7 @@ const [command, ...rest] = process.argv.slice(2);
 if (command === 'mock-gateway') await mockGateway(rest);
 else process.exitCode = await run(process.argv.slice(2));
 
-/** Runs the server that examples try gates on: a script of its own, which needs nothing of this package. */
+/** Runs the server that examples try gates on: a separate script, which needs nothing of this package. */
 async function mockGateway(args: readonly string[]): Promise<void> {
   const script = new URL('../../../assets/mock-gateway.mjs', import.meta.url);
   const gateway = (await import(script.href)) as { mockGateway(args: readonly string[]): void };

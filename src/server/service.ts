@@ -55,7 +55,7 @@ export class Service {
   /** Name shown to users. */
   readonly name: string;
   readonly config: RuntimeConfig;
-  /** The clients that may send HTTP requests through Node-RED; the engine's listener has a table of its own. */
+  /** The clients that may send HTTP requests through Node-RED; the engine's listener has its own table. */
   readonly clients: Clients;
   /** The origins of web pages that may call through Node-RED, likewise. */
   readonly origins: Origins = new Origins();
@@ -174,7 +174,7 @@ export class Service {
     for (const record of [this.#planner.describe(), ...records]) this.log(record);
   }
 
-  /** Whether the engine serves endpoints at an address of its own. */
+  /** Whether the engine serves endpoints at its own address. */
   get listens(): boolean {
     return this.#planner.plan.listener !== undefined;
   }

@@ -102,7 +102,7 @@ export interface QueueStats {
   readonly dead: number;
   /** Age of the item that waits longest, in ms; 0 if none waits. */
   readonly oldestMs: number;
-  /** Time until a delay, a lease or a deadline ends, in ms; null if there is none. */
+  /** Time until a delay, a lease or a deadline ends, in ms, or null. */
   readonly wakeInMs: number | null;
   /** The latest dead letters, `TOLD_DEAD_LETTERS` at most. */
   readonly deadLetters: readonly DeadLetter[];

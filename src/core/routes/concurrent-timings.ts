@@ -18,7 +18,7 @@ export interface Layout {
   readonly critical: ReadonlySet<number>;
 }
 
-/** @param gathered the gatherings of the request, inner ones before the ones around them; null: there are none */
+/** @param gathered the gatherings of the request, inner ones before the ones around them; null: none */
 export function layOut(timings: readonly Duration[], gathered: readonly Gathering[] | null): Layout {
   const starts: number[] = [];
   /** Lays out the timings of a part. Returns its length, and the places that add up to it. */

@@ -37,6 +37,6 @@ export interface GatherReport {
   }[];
   /** Outcomes of the branches at the last of them, by name. */
   readonly branches: Readonly<Record<string, BranchOutcome>>;
-  /** The node whose branches were not enough, so that the request failed; null if there is none. */
+  /** The node whose branches were not enough, so that the request failed, or null. */
   readonly failed: number | null;
 }

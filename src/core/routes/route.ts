@@ -60,7 +60,7 @@ export type ChoiceOperator = (typeof CHOICE_OPERATORS)[number];
 export interface Settlement {
   readonly outcome: Outcome<Payload>;
   readonly timings: readonly StageTiming[];
-  /** What the nodes that gather branches did on its route; null: there are none. */
+  /** What the nodes that gather branches did on its route; null: none. */
   readonly gathered: GatherReport | null;
 }
 

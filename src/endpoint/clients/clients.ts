@@ -121,7 +121,7 @@ export class Clients {
 function keyOf(headers: Headers): string | null {
   const { authorization, 'x-api-key': own } = headers;
   const bearer = typeof authorization === 'string' ? BEARER.exec(authorization)?.[1] : undefined;
-  // A proxy may have put a token of its own into the other header.
+  // A proxy may have put its own token into the other header.
   const key = typeof own === 'string' ? own : (bearer ?? '');
   return key === '' || key.length > LONGEST_KEY ? null : key;
 }

@@ -37,7 +37,7 @@ const OF_HANDSHAKE =
 
 /** What a host knows of its endpoints. */
 interface Host {
-  /** Returns the endpoint that takes WebSockets at a path; undefined if there is none. */
+  /** Returns the endpoint that takes WebSockets at a path, or undefined. */
   socketAt(path: string): ServedEndpoint | undefined;
   /** Whether upgrades must be looked at: there may be such an endpoint, or others take upgrades of the server. */
   readonly hasSockets: boolean;

@@ -2,7 +2,7 @@
  * An answer that is written while its result is made. The client gets a status with the first part, and hears of an error
  * behind it in the stream itself.
  *
- *   waiting  nothing is written: an error can still be an answer of its own -> begun | ended
+ *   waiting  nothing is written: an error can still be an answer by itself -> begun | ended
  *   begun    the head and some parts are written                            -> ended
  *   ended    nothing more is written
  */

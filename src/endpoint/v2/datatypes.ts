@@ -13,7 +13,7 @@ export interface Datatype {
   readonly name: string;
   /** Name in a tensor; see core/tensor.ts. */
   readonly type: string;
-  /** Bytes of one element; 0: each has a length of its own. */
+  /** Bytes of one element; 0: each has its own length. */
   readonly width: number;
   /** Copies the elements, so that the request's body need not stay in memory. */
   fromBytes(bytes: Buffer): Elements;

@@ -99,7 +99,7 @@ export class InferExchange implements BodyReadEvents {
     this.#refuse(new ModeletError('bad_request', `the body cannot be read: ${error.message}`));
   }
 
-  /** Largest body. JSON is parsed in this process, so it has a limit of its own. */
+  /** Largest body. JSON is parsed in this process, so it has its own limit. */
   get #most(): number {
     const { maxBytes, maxJson } = this.#endpoint.limits;
     return this.#jsonLength === null ? Math.min(maxBytes, maxJson.bytes) : maxBytes;

@@ -1,6 +1,6 @@
 /**
  * Chooses the way of an item as a switch node of Node-RED would. This is the only place where the engine reads a value,
- * and only of items whose route has a choice: the stages before it may be of any language, or none, so nobody else can.
+ * and only of items whose route has a choice: the stages before it may be of any language, or none, so no other process can.
  */
 import type { Payload } from '../../core/model.ts';
 import type { ChoiceOperator, ChoiceRule, RuleValue } from '../../core/routes/route.ts';

@@ -10,7 +10,7 @@ export function liveRoutes(routes: readonly Route[], stages: ReadonlyMap<number,
   return live;
 }
 
-/** Returns a route of its own for one stage, so that no other route waits for its items. */
+/** Returns a separate route for one stage, so that no other route waits for its items. */
 export function soleRoute(stage: RouteStage): LiveRoute {
   return resolve({ ref: 0, stages: [stage.ref], taps: [] }, new Map([[stage.ref, stage]]));
 }

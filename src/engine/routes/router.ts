@@ -332,7 +332,7 @@ export class Router {
     const next = nextStage(item);
     if (!next) return this.#mayLeaveLeg(item);
     const versions = this.#versions.of(next);
-    // Chosen now and not when the item arrives, because each version has a queue of its own.
+    // Chosen now and not when the item arrives, because each version has its own queue.
     if (versions && !(item.ahead && versions.mayGet(item.ahead))) item.ahead = versions.choose(item.sticky);
     const target = item.ahead ?? next;
     return this.#takes(target, item) && this.#hasMemory(item, [target]);

@@ -92,7 +92,7 @@ export interface Branches {
 /**
  * An item's state, written by the stage that has the item; `forked` by the engine: no stage has the item.
  * `alone`: a worker died while it ran the item, or the call for its batch failed, and the stage runs the item once more,
- * in a batch of its own. `sharing`: the item waits for the run of another item.
+ * in its own batch. `sharing`: the item waits for the run of another item.
  */
 export type ItemState =
   | { readonly tag: 'moving' }
@@ -206,7 +206,7 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
   };
 }
 
-/** Whether the item waits for, or is in, a batch of its own. */
+/** Whether the item waits for, or is in, its own batch. */
 export function isAlone({ state }: Item): boolean {
   return (state.tag === 'queued' || state.tag === 'running') && state.alone;
 }

@@ -46,7 +46,7 @@ export function dropped(stage: string, reason: string): ModeletError {
  * Returns the error for an item whose worker died: `deadline_exceeded` if the batch ran too long for the stage's limit,
  * otherwise `worker_lost`.
  *
- * @param again whether this was the item's second run, in a batch of its own
+ * @param again whether this was the item's second run, in its own batch
  */
 export function workerLost(stage: string, worker: number, cause: Error, again: boolean): ModeletError {
   const code = cause instanceof RunTimeout ? 'deadline_exceeded' : 'worker_lost';

@@ -1,4 +1,4 @@
-/** The engine as a stage sees it. In a file of its own because the parts of a stage need it too. */
+/** The engine as a stage sees it. In its own file because the parts of a stage need it too. */
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';

@@ -1,6 +1,6 @@
 /**
  * Holds patient requests in front of versions whose queues have no room. The server, or the listener, sends as many as
- * fit into the first stage of the route, and knows nothing of versions, each of which has a queue of its own.
+ * fit into the first stage of the route, and knows nothing of versions, each of which has its own queue.
  */
 import type { RequestNumber } from '../../core/model.ts';
 import { AdmissionQueue } from '../../ledger/admission-queue.ts';

@@ -48,7 +48,7 @@ export interface EndpointFacts {
   readonly apart: ReadonlyMap<string, string>;
   /** Reasons why nodes cannot be used. */
   readonly invalid: ReadonlyMap<string, string>;
-  /** Reason why no HTTP-in node may be compiled; null if there is none. */
+  /** Reason why no HTTP-in node may be compiled, or null. */
   readonly barred: string | null;
   /** Reasons why the HTTP server must see the requests of HTTP-in nodes itself. */
   readonly taken: ReadonlyMap<string, string>;
@@ -127,7 +127,7 @@ function lastStageOf({ stages, next }: Leg<string>): string | null {
   return others.length === 0 ? last : null;
 }
 
-/** Returns the reason why the HTTP-in node's requests cannot be taken in front of it; null if there is none. */
+/** Returns the reason why the HTTP-in node's requests cannot be taken in front of it, or null. */
 function againstRequests(graph: Graph, httpIn: HttpInNode, { barred, taken }: EndpointFacts): string | null {
   const { id, method, url, upload, raw } = httpIn;
   if (!METHODS.has(method))
@@ -188,7 +188,7 @@ function routeBehind(graph: Graph, httpIn: HttpInNode, { routes, apart, invalid 
   return route ? yes({ route, entry: target }) : no(`${named(target)} cannot be used: it belongs to no route`);
 }
 
-/** Returns the reason why requests cannot pass the route as bare payloads; null if there is none. */
+/** Returns the reason why requests cannot pass the route as bare payloads, or null. */
 function againstRoute(
   graph: Graph,
   { taps, unfused, end, sticky, dropKey, stages }: CompiledRoute,

@@ -143,7 +143,7 @@ function streamSettings(config: StreamConfig | ModeletError): StreamSpec {
   return { format, event, heartbeatMs };
 }
 
-/** Returns the message property, other than the payload, that inline code may read; null if there is none. */
+/** Returns the message property, other than the payload, that inline code may read, or null. */
 function readsAlso({ source }: StageConfig): string | null {
   return source.kind === 'inline' ? (/\b(?:topic|_msgid)\b/.exec(source.code)?.[0] ?? null) : null;
 }

@@ -17,7 +17,7 @@ import { ScrapeSource } from './scrape.ts';
 export interface SourceServices {
   readonly clock: Clock;
   readonly credentials: Credentials;
-  /** Options of the TLS configuration node named in the settings; undefined if there is none. */
+  /** Options of the TLS configuration node named in the settings, or undefined. */
   readonly tls?: TlsOptions | undefined;
   /** Returns a value of Node-RED's context, or a promise of one. */
   readonly readContext: (context: 'flow' | 'global', key: string) => unknown;

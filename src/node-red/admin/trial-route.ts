@@ -57,7 +57,7 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
   });
 }
 
-/** Returns the last input of a deployed stage in a form that JSON can hold; undefined if there is none. */
+/** Returns the last input of a deployed stage in a form that JSON can hold, or undefined. */
 async function lastSample({ deployment }: Pipeline, stage: string): Promise<unknown> {
   const payload = await deployment.routes.get(stage)?.service.lastInput(stage);
   return payload ? jsonable(decodePayload(payload)) : undefined;

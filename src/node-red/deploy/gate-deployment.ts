@@ -231,7 +231,7 @@ function severalStages(
 }
 
 /**
- * Returns the selected stage or members that are on other tabs, in words; null if there are none. This is usually
+ * Returns the selected stage or members that are on other tabs, in words, or null. This is usually
  * intended, but a gate that was copied without its stage still refers to the stage on the original tab.
  */
 function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: Drawn): string | null {

@@ -63,7 +63,7 @@ function reasonOfSettings(RED: NodeAPI): string | null {
   return barredByHooks(RED);
 }
 
-/** Returns the reason why another handler of the HTTP server may answer the requests first; null if there is none. */
+/** Returns the reason why another handler of the HTTP server may answer the requests first, or null. */
 function whoTakes(RED: NodeAPI, { method, url }: HttpInNode, root: string): string | null {
   const path = pathOf({ url }, '/');
   const whole = pathOf({ url }, root);

@@ -154,7 +154,7 @@ function toCatchNodes(RED: NodeAPI, failing: Node, error: ModeletError, { msg, t
 /** Failures that each node has logged. A deploy that replaces the node starts an empty record. */
 const told: WeakMap<Node, Failures> = new WeakMap();
 
-/** Logs an error of a request that an HTTP client gets as its answer, and nobody else. */
+/** Logs an error of a request that an HTTP client gets as its answer and that only this client sees. */
 export function noteUnhandled(RED: NodeAPI, failing: Node, error: ModeletError, requestId: string): void {
   if (!isRefusal(error.code)) note(RED, failing, error, requestId);
 }

@@ -12,7 +12,7 @@ import { ownMetrics } from './own-metrics.ts';
 /** A gate at the moment of a scrape. */
 export interface MeasuredGate {
   readonly snapshot: GateSnapshot;
-  /** Id of the runtime that the gate belongs to; null if there is none. */
+  /** Id of the runtime that the gate belongs to, or null. */
   readonly runtime: string | null;
 }
 

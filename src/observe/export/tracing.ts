@@ -28,7 +28,7 @@ export interface TracedStage {
   readonly runMs: number;
   readonly batchSize: number;
   readonly worker: number;
-  /** The reason why the request needed no run of its own; absent if it had one. */
+  /** The reason why the request needed no run; absent if it had one. */
   readonly cache?: SavedRun;
 }
 
@@ -39,7 +39,7 @@ export interface TracedOutcome {
   readonly error: ModeletError | null;
   /** The stages that answered, in order. */
   readonly stages: readonly TracedStage[];
-  /** What the nodes that gather branches did; null: there are none. */
+  /** What the nodes that gather branches did; null: none. */
   readonly gathered: GatherReport | null;
 }
 

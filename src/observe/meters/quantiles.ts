@@ -41,7 +41,7 @@ export class Quantiles {
   }
 }
 
-/** Returns the duration that the fraction `q` (0..1) of all durations does not exceed, or null if there are none. */
+/** Returns the duration that the fraction `q` (0..1) of all durations does not exceed, or null. */
 export function quantile({ counts, sums }: FineReading, q: number): number | null {
   const numbers = Object.keys(counts).filter((number) => (counts[number] ?? 0) > 0);
   const total = numbers.reduce((sum, number) => sum + (counts[number] ?? 0), 0);

@@ -43,7 +43,7 @@ export type VerdictKind = 'good' | 'slow' | 'startup' | 'error';
 export interface Verdict {
   readonly kind: VerdictKind;
   readonly text: string;
-  /** Id of the node to look at; null if there is none. */
+  /** Id of the node to look at, or null. */
   readonly node: string | null;
 }
 

@@ -244,7 +244,7 @@ function stageView(
   };
 }
 
-/** Returns a reason why a version gets none of the requests that the flow gives it; null if there is none. */
+/** Returns a reason why a version gets none of the requests that the flow gives it, or null. */
 function versionWarning({ name, cause, drawn, share, available }: VersionSnapshot): string | null {
   if (cause === 'failures')
     return `rolled back ${name}: too many of its requests failed, its share was ${drawn.share} %`;

@@ -150,7 +150,7 @@ export class Supervisor {
     this.#state = { tag: 'stopped' };
   }
 
-  /** The process that frames can reach, ready or finishing; null if there is none. */
+  /** The process that frames can reach, ready or finishing, or null. */
   get recipient(): Pick<Child, 'send'> | null {
     const child = this.#child;
     const serves = child?.state.tag === 'ready' || child?.state.tag === 'shutdown';

@@ -15,7 +15,7 @@ const MOST_OUTPUT = 4000;
 const OFFLINE =
   /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b|NewConnectionError|ConnectTimeoutError|Temporary failure in name resolution/;
 
-/** Messages of a Python that lacks a part of its standard library, which some systems have as a package of its own. */
+/** Messages of a Python that lacks a part of its standard library, which some systems have as a separate package. */
 const WITHOUT_VENV = /No module named '?(?:ensurepip|venv)\b|ensurepip is not available/;
 
 type InstallCode = 'offline' | 'timed_out' | 'no_venv' | 'failed';

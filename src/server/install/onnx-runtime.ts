@@ -9,7 +9,7 @@ export const ONNX_PACKAGE = 'onnxruntime-node';
 /** The first version that tells the shapes of inputs and outputs. */
 const VERSION = '>=1.22.0';
 
-/** Returns the installed version; null if there is none. `folders`: where workers begin to look, upwards. */
+/** Returns the installed version, or null. `folders`: where workers begin to look, upwards. */
 export function onnxRuntimeVersion(folders: readonly string[]): string | null {
   for (const folder of folders) {
     // Not by `require`, which would remember in this process that there is none.

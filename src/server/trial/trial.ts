@@ -1,5 +1,5 @@
 /**
- * Tries a stage: a worker of its own loads the modelet, runs one input, and ends with the trial. Nothing starts that
+ * Tries a stage: a separate worker loads the modelet, runs one input, and ends with the trial. Nothing starts that
  * worker again, and no engine takes part. Whatever happens, the report comes when the worker's process is gone.
  *
  *   loading  the worker loads the modelet                            -> running | ending

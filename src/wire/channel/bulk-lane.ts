@@ -114,7 +114,7 @@ export class BulkLane {
 
   /**
    * Drops a cancelled request whose frame has not begun to leave. If it has, queues the cancel behind the frame.
-   * Returns a cancel for the requests that are not in the lane, or null if there are none.
+   * Returns a cancel for the requests that are not in the lane, or null.
    */
   #cancel(ids: readonly RequestNumber[]): Frame | null {
     const elsewhere = ids.filter((id) => !this.#requests.has(id));

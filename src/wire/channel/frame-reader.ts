@@ -5,7 +5,7 @@
 import { decodeFrame, type Frame, HEAD, isPiece, LONGEST_FRAME, wholeOf } from '../frames/frames.ts';
 import { malformed } from '../frames/items.ts';
 
-/** Fewer bytes are copied, because a read of its own costs more. */
+/** Fewer bytes are copied, because a separate read costs more. */
 const WORTH_ROOM = 32 * 1024;
 
 /** A frame that has arrived in part. */

@@ -12,7 +12,7 @@ export interface EngineBoot {
   readonly allowedCpus: readonly number[];
   readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };
   readonly strictPins: boolean;
-  /** Limits of the requests that the engine takes at an address of its own. */
+  /** Limits of the requests that the engine takes at its own address. */
   readonly requests: {
     /** Most open requests. */
     readonly capacity: number;

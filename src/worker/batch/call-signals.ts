@@ -17,7 +17,7 @@ export function contextOfNoCall(context: WorkerContext): ModeletContext {
 
 type Open = (ids: readonly RequestNumber[]) => AbortController;
 
-/** A class, because an object with a getter of its own costs a microsecond for each item. */
+/** A class, because an object with its own getter costs a microsecond for each item. */
 class CallContext implements ModeletContext {
   readonly stage: string;
   readonly worker: number;

@@ -77,7 +77,7 @@ async function enlarge<Row>(tried: readonly Tried<Row>[], subject: Subject<Row>)
   return large;
 }
 
-/** Returns the first difference between the answers alone and those together, in words; null if there is none. */
+/** Returns the first difference between the answers alone and those together, in words, or null. */
 async function compare<Row>(order: readonly Tried<Row>[], subject: Subject<Row>): Promise<string | null> {
   const together = await subject.run(order.map(({ row }) => row));
   for (const [index, { answer }] of order.entries()) {

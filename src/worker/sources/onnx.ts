@@ -84,7 +84,7 @@ function readLabels({ path, options }: OnnxSource): readonly string[] | null {
   throw new Error(`labels: ${file} must have a JSON array of texts`);
 }
 
-/** A batch of a fixed size is a whole of its own to clients. */
+/** To clients, a batch of a fixed size is one whole input. */
 function takesRows(stacking: Stacking, warning: string | null): boolean {
   return stacking.tag === 'stacked' && stacking.size === null && warning === null;
 }

@@ -51,7 +51,7 @@ export class Roster<T extends WireItem> {
     return this.#serving[worker.index] === worker;
   }
 
-  /** Returns the problem of a worker that serves, or otherwise of its replacement, as text; null if there is none. */
+  /** Returns the problem of a worker that serves, or otherwise of its replacement, as text, or null. */
   troubleOf(worker: SupervisedWorker<T>): string | null {
     if (worker.lastError) return worker.lastError.message;
     const { replacement } = this;

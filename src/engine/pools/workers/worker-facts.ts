@@ -21,7 +21,7 @@ export class WorkerFacts {
   /** Whether a user has asked for new workers since: the process may run older code. */
   isOutdated = false;
   #loaded: LoadedReport | null = null;
-  /** The check of inputs that the process leaves to the engine; null if there is none. */
+  /** The check of inputs that the process leaves to the engine, or null. */
   #inputCheck: InputCheck | null = null;
   /** The latest usage report, and the one at the time when the process became ready; null before that. */
   #usage: { readonly first: WorkerUsage; readonly latest: WorkerUsage } | null = null;
@@ -85,7 +85,7 @@ export class WorkerFacts {
     }
   }
 
-  /** Returns the reason for replacing the process, as text; null if there is none. */
+  /** Returns the reason for replacing the process, as text, or null. */
   wear({ recycleAfter, maxRssMb }: StageDefinition): string | null {
     if (recycleAfter > 0 && this.batchesRun >= recycleAfter) return `it has run ${this.batchesRun} batches`;
     if (this.batchesRun === 0 || !this.#usage) return null;

@@ -1,5 +1,5 @@
 /**
- * Claims items of a durable gate's store. Extends the leases of open claims in time so that nobody else gets the items,
+ * Claims items of a durable gate's store. Extends the leases of open claims in time so that no other process gets the items,
  * and reports verdicts until the store has taken them.
  */
 import { randomUUID } from 'node:crypto';
