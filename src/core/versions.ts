@@ -15,7 +15,7 @@ export interface VersionShare {
   readonly share: number;
 }
 
-/** Why a version has its share: it is in the flow, somebody asked for it, or too many requests failed. */
+/** Why a version has its share: it is in the flow, a user asked for it, or too many requests failed. */
 export type ShareCause = 'drawn' | 'asked' | 'failures';
 
 /** The share that a version has at present. */

@@ -1,6 +1,6 @@
 /**
  * Reads the clients that may use the endpoints from a file of the command line. The keys of a flow are in Node-RED's
- * credentials, which are not read. A node for keys without such a file lets nobody in by mistake: the server does not start.
+ * credentials, which are not read. A node for keys without such a file admits no client by mistake: the server does not start.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

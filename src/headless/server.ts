@@ -68,7 +68,7 @@ export class HeadlessServer {
     const { id, address, tls, keys, endpoints } = this.#served;
     const cors = originsOf(this.#flows.nodes, id);
     const { stages, routes } = this.#flows.plan.of(id);
-    // A stage without an endpoint would start workers that nobody can reach.
+    // A stage without an endpoint would start workers that no request can reach.
     const entries = new Set(endpoints.map(({ entry }) => entry));
     const used = routes.filter(({ entry }) => entries.has(entry));
     const needed = new Set(

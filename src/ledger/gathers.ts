@@ -2,7 +2,7 @@
  * Gathers: each waits for the branches of one message or item, and settles exactly once.
  *
  *   gathering -> gathering   another branch comes, and more are wanted
- *   gathering -> settled     enough results, too many failures, the time is up, or nobody waits for it any more
+ *   gathering -> settled     enough results, too many failures, the time is up, or its result is no longer wanted
  *   settled   -> settled     a late branch comes: it goes no further
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
@@ -59,7 +59,7 @@ export class Gather<Message> {
     return 'taken';
   }
 
-  /** Ends a gather that nobody waits for. Returns the branches that had come. */
+  /** Ends a gather whose result is no longer wanted. Returns the branches that had come. */
   drop(): readonly Branch<Message>[] {
     return this.#end() ?? [];
   }
@@ -149,7 +149,7 @@ export class Gathers<Message> {
     this.#late += 1;
   }
 
-  /** Ends a gather that nobody waits for. @returns the branches that had come */
+  /** Ends a gather whose result is no longer wanted. @returns the branches that had come */
   drop(id: string): readonly Branch<Message>[] {
     const gather = this.#pending.get(id);
     if (!gather) return [];

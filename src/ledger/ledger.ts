@@ -115,7 +115,7 @@ export class Ledger<C extends Caller = Caller> {
     if (request) request.sentAt = this.#clock.now();
   }
 
-  /** Settles a request. Returns false, and calls nobody, if the request had already settled. */
+  /** Settles a request. Returns false, without a call, if the request had already settled. */
   settle(
     id: RequestNumber,
     outcome: Outcome<Payload>,

@@ -96,7 +96,7 @@ export class Pipeline {
   #start = 0;
   readonly #untilRunning: UntilRunning;
   readonly #open: Set<RequestInEngine> = new Set();
-  /** Writes the document of a runtime's endpoints; null: nobody does. */
+  /** Builds the document of a runtime's endpoints; null until `documentedBy` is called. */
   #writeApi: ((service: Service) => string) | null = null;
   #describing: NodeJS.Immediate | null = null;
 

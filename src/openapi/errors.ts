@@ -37,7 +37,7 @@ export function errorResponses(
   components: Components,
 ): Record<string, JsonObject> {
   const codes = ERROR_CODES.filter((code) => {
-    // The client is gone, so nobody sees this answer.
+    // The client is gone and never sees this answer.
     if (code === 'cancelled') return false;
     if (OF_KEYS.has(code)) return needsKey;
     if (code === 'unsupported_media') return hasBody;

@@ -47,7 +47,7 @@ export class HostChecks {
     });
   }
 
-  /** Whether a job is a check that somebody waits for. */
+  /** Whether a job is a check whose result is still wanted. */
   has(id: string): boolean {
     return this.#asked.has(id);
   }

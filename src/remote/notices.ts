@@ -3,7 +3,7 @@
  * worker host.
  *
  * A definition is code that a host runs. It is signed with a secret that only the runtime and its hosts know, so that
- * somebody who can write to the broker cannot make hosts run anything.
+ * write access to the broker alone does not make hosts run code.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { createReadStream } from 'node:fs';

@@ -1,7 +1,7 @@
 /**
  * Receives the parts of results that hosts make for this runtime, and tells the hosts how many the flow has taken. The
  * hosts write them into one stream on the broker, in order; a part that was read is deleted there. Parts have numbers,
- * so one that comes twice counts once, and a missing one is noticed.
+ * so a part that comes twice counts once, and a missing part is noticed.
  */
 import type { BinaryEntry, BinaryReader, BrokerLink } from '../store/broker/broker-link.ts';
 import type { WireItem } from '../wire/frames/frames.ts';

@@ -14,7 +14,7 @@ export interface StageCheck {
   readonly id: string;
   /** Name of the stage. */
   readonly stage: string;
-  /** False: the stage is a version that answers nobody. Default: true. */
+  /** False: the stage is a version that gets no requests. Default: true. */
   readonly answers?: boolean;
   /** Number of examples that ran, including a failing one; 0 if the modelet has none. */
   readonly examples: number;
@@ -53,7 +53,7 @@ export class Checks {
     this.#host = host;
   }
 
-  /** Starts a check, or joins the one that runs. Never rejects. */
+  /** Starts a check, or joins the running one. Never rejects. */
   check(): Promise<readonly StageCheck[]> {
     if (this.#present) return this.#present.result;
     const { clock } = this.#host;

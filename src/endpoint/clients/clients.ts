@@ -22,7 +22,7 @@ export type AdmittedResponse = Pick<ServerResponse, 'statusCode' | 'writableFini
   once(event: 'close', listener: () => void): unknown;
 };
 
-/** A longer text is no key of anybody. */
+/** A longer text cannot be a key. */
 const LONGEST_KEY = 512;
 const BEARER = /^bearer +(\S+) *$/i;
 /** Status of a client that went away before its answer was complete. */
@@ -40,7 +40,7 @@ export class Clients {
     this.#clock = clock;
   }
 
-  /** Replaces all clients. @param keys null: everybody may use the endpoints; empty: nobody may */
+  /** Replaces all clients. @param keys null: every client may use the endpoints; empty: no client may */
   replace(keys: readonly ClientKey[] | null): void {
     this.#clients = keys?.map((key) => ({ key, hash: Buffer.from(key.hash, 'hex') })) ?? null;
     const now = this.#clock.now();

@@ -11,7 +11,7 @@ export interface OtherOrigins {
   allows(origin: string | undefined): boolean;
   /** Writes the headers of an answer of any kind. */
   mark(request: IncomingMessage, response: ServerResponse): void;
-  /** Answers the question of a browser before a request. Returns false, and does nothing, if it is none, or not allowed. */
+  /** Answers the question of a browser before a request. Returns false, and does nothing, if it is another request or not allowed. */
   preflight(request: IncomingMessage, response: ServerResponse): boolean;
 }
 

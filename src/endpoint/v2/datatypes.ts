@@ -70,7 +70,7 @@ function float(name: string, type: string, array: NumberArray, infinite: number)
   };
 }
 
-/** A JSON number beyond 2^53 may have lost digits before anybody sees it, so it must come in binary. */
+/** A JSON number beyond 2^53 may have lost digits while it was parsed, so it must come in binary. */
 function wide(name: string, type: string, array: NumberArray, least: number): Datatype {
   const fits = whole(least, Number.MAX_SAFE_INTEGER);
   return {

@@ -53,7 +53,7 @@ export class Models {
   }
 
   /**
-   * Answers a request of the protocol. Returns false, and leaves the request as it is, if the path is none of it.
+   * Answers a request of the protocol. Returns false, and leaves the request as it is, if the path is not part of it.
    * @param parsed the body, if a parser has read it already
    */
   take(request: IncomingMessage, response: ServerResponse, path: string, parsed?: unknown): boolean {
@@ -83,7 +83,7 @@ function placeOf(path: string): Place {
   return { name: decoded(name), version, action };
 }
 
-/** Begins an inference request. Returns false if the request is none, or there is no such model. */
+/** Begins an inference request. Returns false if it is another kind of request, or there is no such model. */
 function infer(
   request: IncomingMessage,
   response: ServerResponse,

@@ -33,7 +33,7 @@ export interface Observed {
 /** The result of running a stage's examples. */
 export interface CheckedExamples {
   readonly stage: number;
-  /** False: the stage is a version that answers nobody. Default: true. */
+  /** False: the stage is a version that gets no requests. Default: true. */
   readonly answers?: boolean;
   readonly examples: number;
   readonly error: ModeletError | null;

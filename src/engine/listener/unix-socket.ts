@@ -15,7 +15,7 @@ export function withSocketMode(bind: () => void): void {
   }
 }
 
-/** Removes a socket that nobody listens at. Leaves any other file. */
+/** Removes a socket without a listening process. Leaves any other file. */
 export function releaseSocket(path: string): Promise<void> {
   return new Promise((resolve) => {
     const probe = connect(path);

@@ -21,7 +21,7 @@ export interface ForksHost {
   nextNumber(): RequestNumber;
   /** Opens a branch, and sends it on its way. */
   begin(branch: Item, leg: LiveLeg): void;
-  /** Ends a branch that nobody waits for. */
+  /** Ends a branch whose result is no longer wanted. */
   drop(branch: Item): void;
   /** Sends an item on with the gathered value. */
   gathered(item: Item, fork: LiveFork, value: Payload): void;

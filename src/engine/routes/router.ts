@@ -307,7 +307,7 @@ export class Router {
     item.submitter?.onOutcome(item);
   }
 
-  /** Ends an item that nobody waits for. */
+  /** Ends an item whose result is no longer wanted. */
   #drop(item: Item): void {
     if (item.state.tag === 'forked') {
       this.#forget(item);

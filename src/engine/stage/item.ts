@@ -85,7 +85,7 @@ export interface LiveChoice extends Pick<Choice, 'kind' | 'path' | 'rules'> {
 export interface Branches {
   /** Takes the outcome of a branch. @param payload its value, or with an `error` the failure that the engine sends */
   came(branch: Item, payload: Payload, error: ModeletError | null): void;
-  /** Ends all branches that run: nobody waits for them any more. */
+  /** Ends all running branches, whose results are no longer wanted. */
   drop(): void;
 }
 
@@ -121,7 +121,7 @@ export interface Submitter {
 }
 
 export interface Item extends WireItem {
-  /** Null for a branch and for a shadow's copy, which nobody but the engine knows. Written by the router. */
+  /** Null for a branch and for a shadow's copy, which only the engine knows. Written by the router. */
   submitter: Submitter | null;
   leg: LiveLeg;
   deadline: Deadline;

@@ -42,7 +42,7 @@ export class VersionTable {
     return entry?.base === base ? entry.versions : undefined;
   }
 
-  /** Changes the share of a stage as a version. No effect if it is none. */
+  /** Changes the share of a stage as a version. Does nothing unless it is a version. */
   act(stage: RouteStage, action: VersionAction): void {
     for (const { versions } of this.#entries.values()) versions.act(stage, action);
   }

@@ -1,6 +1,6 @@
 /**
  * The versions of one stage, its base: decides which stage gets a request, takes the share from a version whose requests
- * fail, and changes shares when somebody asks for it.
+ * fail, and changes shares when a user asks for it.
  */
 import type { LogRecord } from '../../core/model.ts';
 import {
@@ -133,7 +133,7 @@ export class Versions {
     const version = this.#find(stage);
     if (!version) return;
     for (const one of this.#versions) one.present = shareAfter(action, one.present, one.drawn, one === version);
-    // Failures from before must not undo what somebody has asked for.
+    // Failures from before must not undo what a user has asked for.
     for (const one of this.#versions) {
       one.outcomes = [];
       one.suspectedUntil = null;

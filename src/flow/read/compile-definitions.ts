@@ -63,7 +63,7 @@ export function compileDefinitions(
   return { flows, nodes, graph, plan, unread: environment.unread };
 }
 
-/** Without Node-RED nobody can read the credentials of a flow file, so the secrets of its brokers are variables. */
+/** Only Node-RED can read the credentials of a flow file, so without it the secrets of brokers are variables. */
 function secretsIn(variables: Readonly<Record<string, string | undefined>>): BrokerSecrets {
   const of = (name: string): string => variables[`MODELET_BROKER_${name}`] ?? '';
   return { username: of('USERNAME'), password: of('PASSWORD'), secret: of('SECRET'), tls: null };

@@ -66,7 +66,7 @@ export function faultOfKeys(nodes: CompiledNodes, { keys }: RuntimeConfig): stri
   return found.config instanceof ModeletError ? `the keys of its runtime: ${found.config.message}` : null;
 }
 
-/** Returns the clients that may use a runtime's endpoints: null for everybody, and nobody if its keys cannot be used. */
+/** Returns the clients that may use a runtime's endpoints: null for all clients; an empty table, which admits no client, if the keys cannot be used. */
 export function clientsOf(nodes: CompiledNodes, runtime: string): readonly ClientKey[] | null {
   const found = nodes.get(runtime);
   if (found?.kind !== 'runtime' || found.config instanceof ModeletError || found.config.keys === '') return null;

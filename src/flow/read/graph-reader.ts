@@ -63,7 +63,7 @@ function addUndefined(flows: Flows, graph: Map<string, GraphNode>): void {
 }
 
 /**
- * Has the collectors directly in front of a stream response pass on parts: nobody draws that to get the result whole. In
+ * Has the collectors directly in front of a stream response pass on parts: a stream response shows that parts are wanted. In
  * order of arrival a collector cannot.
  */
 function openCollectors(graph: Map<string, GraphNode>): void {

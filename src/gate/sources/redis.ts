@@ -76,7 +76,7 @@ export class RedisSource implements BudgetSource {
 
   async #connect(until: AbortSignal): Promise<Connection> {
     const create = await this.#options.loadRedis();
-    // The source may have been closed meanwhile, and nobody would close this connection.
+    // The source may have been closed meanwhile: then this connection has no owner to close it.
     until.throwIfAborted();
     const { url, credentials, tls, timeoutMs } = this.#options;
     const password = credentials.password || credentials.token;

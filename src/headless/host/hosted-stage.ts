@@ -203,7 +203,7 @@ export class HostedStage {
     this.#cancelled.delete(id);
   }
 
-  /** Runs the examples of the stage, unless nobody waits for that any more. */
+  /** Runs the examples of the stage if the check still waits for them. */
   async #check(id: string, deadline: Deadline): Promise<void> {
     const { key, service } = this.#spec;
     const isLate = this.#clock.now() >= deadline;

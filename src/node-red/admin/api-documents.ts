@@ -18,7 +18,7 @@ import type { Service } from '../../server/service.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
 
-/** Time for which a document is reused. Schemas may be large, and the public route is open to anybody. */
+/** Time for which a document is reused. Schemas may be large, and the public route needs no permission. */
 const FRESH_MS = 500;
 
 interface Made {

@@ -1,6 +1,6 @@
 /**
  * The live view of the editor's sidebar. An editor asks for it once a second while its sidebar is visible. Measures the
- * runtimes only when asked, so that the view costs nothing while nobody watches.
+ * runtimes only when asked, so that the view costs nothing while no page watches.
  */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';

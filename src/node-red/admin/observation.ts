@@ -150,7 +150,7 @@ export class Observation {
 interface ShownCheck {
   readonly stage: string;
   readonly ok: boolean;
-  /** False: the stage is a version that answers nobody. Default: true. */
+  /** False: the stage is a version that gets no requests. Default: true. */
   readonly answers?: boolean;
   readonly examples: number;
   readonly error?: { readonly code: ErrorCode; readonly message?: string };

@@ -134,7 +134,7 @@ function shown(payload: Payload): string {
 /** `stage`: name of the stage, by which its inline code is found in stacks. */
 function viewOf(error: ModeletError, stage?: string): object {
   const { code, message } = error;
-  // An error without a cause is this package's own, and its stack helps nobody.
+  // An error without a cause is this package's own, and its stack does not help the author of a modelet.
   const stack = (error.cause instanceof Error && error.stack) || '';
   const lines = stack.split('\n');
   const ours = lines.findIndex((line) => line.includes(WORKER) || line.includes(pathToFileURL(WORKER).href));

@@ -143,7 +143,7 @@ export class GateRequest {
     this.#leaseHold.end(endOfError(error), error);
     this.#open.count(error);
     this.#context.whenRunning(() => {
-      // The client has gone, so there is nobody to send this error to.
+      // The client has gone: this error has no receiver.
       if (error.code === 'cancelled') this.#leaving.done();
       else deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
     });

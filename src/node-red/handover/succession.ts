@@ -125,7 +125,7 @@ export class Succession {
     this.endTimers();
   }
 
-  /** Clears the timers of closed function nodes. Call when nobody waits for their messages any more. */
+  /** Clears the timers of closed function nodes. Call when no request waits for their messages. */
   endTimers(): void {
     this.#timers.end();
   }

@@ -49,7 +49,7 @@ export interface Verdict {
 
 /** A wait this much longer than the run is worth a word: shorter ones come with every batch. */
 const LONG_WAIT = 1;
-/** Waits below this, in ms, bother nobody. */
+/** Waits below this, in ms, are not worth a remark. */
 const SHORT_MS = 5;
 
 export function verdictOn(judged: Judged): Verdict {

@@ -78,7 +78,7 @@ function batches({ batchWarning }: Stage): string {
   return batchWarning.items === 'singly' ? ', one by one' : ', results mix';
 }
 
-/** @returns `, 14 wait`; nothing if nobody waits */
+/** @returns `, 14 wait`; nothing if no item waits */
 export function waiting(count: number): string {
   if (count === 0) return '';
   return count === 1 ? ', 1 waits' : `, ${count} wait`;

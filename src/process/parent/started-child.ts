@@ -29,7 +29,7 @@ export abstract class StartedChild implements Child {
   protected readonly clock: Clock;
   readonly #machine: StateMachine;
   readonly #stderr: StderrTail = new StderrTail();
-  /** Whether the child has ended and nobody asked it to. */
+  /** Whether the child has ended without being asked to. */
   #dies = false;
   /** The child's stderr, grouped into messages. */
   readonly #complaints: LineGroups;

@@ -53,7 +53,7 @@ interface PythonStanding {
   readonly version: string;
   /** Packages that the file needs and a button may install. */
   readonly installable: readonly string[];
-  /** Modules that the file needs and nobody knows a package for. */
+  /** Modules that the file needs and whose package is unknown. */
   readonly unknown: readonly string[];
 }
 

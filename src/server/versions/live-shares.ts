@@ -1,5 +1,5 @@
 /**
- * The live shares of versions: those that differ from what the flow gives, because somebody asked for it or too many
+ * The live shares of versions: those that differ from what the flow gives, because a user asked for it or too many
  * requests failed. They outlive engines, runtimes and deploys, and with a store this process, until somebody restores
  * them, or a deploy changes the list of versions or their code. All runtimes of a process share one of these.
  */

@@ -8,8 +8,8 @@
  *   dead       job in `failed`
  *
  * It departs from the contract of work-queue.ts in these points:
- * - Items of one priority are claimed first in first out, whatever their deadlines; one that is given back may come
- *   before its elders, and one that has failed comes after them.
+ * - Items of one priority are claimed first in first out, whatever their deadlines; an item that is given back may overtake
+ *   older ones, and a failed item comes after them.
  * - An item claimed alone is alone among the claims of its session. Other Node-REDs go on.
  * - An ended lease is found up to `2 * LEASE_CHECK_MS` late, and counts an attempt however it ended.
  * - Delays end by the time of day. The capacity may be exceeded by what other Node-REDs store in the same moment.
@@ -71,7 +71,7 @@ export class BullmqQueue implements WorkQueue {
   readonly #link: BrokerLink;
   readonly #session: string;
   #limits: QueueLimits;
-  /** Locks of claims that failed: the server may have carried them out, or do so later, and nobody works on them. */
+  /** Locks of claims that failed: the server may have carried them out, or do so later, but no client works on them. */
   readonly #unanswered: Set<string> = new Set();
 
   constructor(link: BrokerLink, session: string, limits: QueueLimits) {

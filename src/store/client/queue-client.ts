@@ -43,7 +43,7 @@ const START_TIMEOUT_MS = 60_000;
 /** Longest time for a call, including restarts of the process. */
 const CALL_TIMEOUT_MS = 30_000;
 const CLOSE_MS = 5000;
-/** Faults that last until somebody puts the file back, or until the server is back. */
+/** Faults that last until the file is put back, or until the server is back. */
 const LASTING: readonly unknown[] = ['lost', 'away'] satisfies readonly StoreFault[];
 /** Bytes of unanswered calls above which `enqueue` is refused. */
 const MOST_PENDING_BYTES = 256 * 1024 * 1024;

@@ -1,10 +1,10 @@
 /**
- * Checks the files of a store in their folder. SQLite holds its files open and keeps using them after somebody deletes
+ * Checks the files of a store in their folder. SQLite holds its files open and keeps using them after a user deletes
  * or replaces them; everything written from then on is lost when the process ends. So the queue checks the files before
  * and after each write.
  *
  * A marker beside the file records that a store exists. With the marker, a missing file is a loss and not a first
- * start. The file is recreated only after somebody has deleted the marker, too.
+ * start. The file is recreated only after its marker has been deleted, too.
  */
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';

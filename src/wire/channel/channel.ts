@@ -133,7 +133,7 @@ export class SocketChannel implements Channel {
     const { bufferedBytes } = this;
     const before = this.#seen;
     this.#seen = { received, left: sent - bufferedBytes, isFull: bufferedBytes > 0 };
-    // While the kernel has room, bytes leave even if nobody reads them. They count only if bytes were waiting before.
+    // While the kernel has room, bytes leave even if the other side does not read them. They count only if bytes were waiting before.
     return received > before.received || (before.isFull && this.#seen.left > before.left);
   }
 

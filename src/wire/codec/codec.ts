@@ -9,7 +9,7 @@
  * | binary     | one typed array, ArrayBuffer or DataView                    |
  * | sections   | JSON with binaries, NaN, Dates, Maps and the like in it     |
  * | structured | JavaScript values that only V8 can carry: cycles, Errors    |
- * | jsonText   | JSON text from an HTTP client, which nobody has parsed yet  |
+ * | jsonText   | JSON text from an HTTP client, which is not parsed yet  |
  *
  * Drops undefined properties, as JSON does. Rejects functions and symbols. In results, also rejects objects of classes
  * without own data, because they would arrive as `{}`.
@@ -72,7 +72,7 @@ const BESIDE = 4096;
 
 /**
  * Decodes a payload into a value that shares no memory with the bytes, unless the caller leaves them to the value.
- * @param isLast whether nobody reads the bytes after this, so that a large Buffer may keep them
+ * @param isLast whether the bytes are not read after this, so that a large Buffer may keep them
  * @throws ModeletError `protocol_error` for bytes that do not match their tag; for the tag `jsonText`, see json-text.ts.
  */
 export function decodePayload(payload: Payload, isLast = false): unknown {

@@ -106,7 +106,7 @@ export interface StateReport {
 /** Result of running the examples of one stage. */
 export interface CheckedStage {
   readonly stage: number;
-  /** False: the stage is a version that answers nobody, so its failure harms nobody. Default: true. */
+  /** False: the stage is a version that gets no requests, so its failure does no harm. Default: true. */
   readonly answers?: boolean;
   /** Number of examples that ran, including a failing one. */
   readonly examples: number;

@@ -1,5 +1,5 @@
 /**
- * The context of each call, with a signal that aborts when nobody waits for the result any more: its requests were
+ * The context of each call, with a signal that aborts when no request waits for the result any more: its requests were
  * cancelled or reached their time limit. Without it, a call that waits for another service would keep its place.
  */
 import type { RequestNumber } from '../../core/model.ts';

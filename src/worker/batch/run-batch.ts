@@ -32,7 +32,7 @@ export interface BatchRun extends ReplyLimits {
   contextFor(ids: readonly RequestNumber[]): ModeletContext;
   /** Whether other calls may run before the replies have left. */
   readonly overlaps: boolean;
-  /** null for examples: nobody waits for their parts. */
+  /** null for examples, whose parts are not sent. */
   readonly parts: PartsOut | null;
 }
 

@@ -63,7 +63,7 @@ export interface ModeletContext {
    */
   readonly progress: (done: string | number) => void;
   /**
-   * Aborts when nobody waits for this call any more. Pass it to `fetch` and the like, so that they end. Never aborts in
+   * Aborts when no request waits for this call any more. Pass it to `fetch` and the like, so that they end. Never aborts in
    * the constructor, `setup` and `teardown`.
    */
   readonly signal: AbortSignal;

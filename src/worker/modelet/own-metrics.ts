@@ -122,7 +122,7 @@ export class OwnMetrics implements ModeletMetrics {
     const known = this.#declared.get(about.name);
     if (known) return known;
     const declared: Declared = { about, key: JSON.stringify(about), series: new Map() };
-    // A metric beyond the limit works, but nobody sees it.
+    // A metric beyond the limit works, but is not reported.
     if (this.#declared.size < MOST_OWN_METRICS) this.#declared.set(about.name, declared);
     return declared;
   }
