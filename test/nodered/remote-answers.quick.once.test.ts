@@ -7,6 +7,7 @@ import { describe, test } from 'node:test';
 import { arrived, numbers, payloads, sendAll } from '../fixtures/drawn.ts';
 import { batcher, stage } from '../fixtures/flow.ts';
 import { useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { WITHOUT_REDIS } from '../fixtures/redis.ts';
 import { REMOTE, useRemoteBed } from '../fixtures/remote.ts';
 
@@ -37,6 +38,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     const [error] = await arrived(failed, 1);
     assert.equal(error?.error?.code, 'modelet_failed');
     assert.match(String(error?.error?.message), /seven/);
-    assert.equal(red.badges.get('batched')?.text, 'idle, 2 workers');
+    // The host reports once a second.
+    await until('the badge shows idle workers', () => red.badges.get('batched')?.text === 'idle, 2 workers');
   });
 });
