@@ -121,10 +121,7 @@ export class WorkerProgram {
     const signals = new CallSignals(workerContext, (id) => unwanted.has(id));
     const serving: Serving = { modelet, run, places, unwanted, signals, usage };
     this.#serving = serving;
-    // Without a batcher, all items run one by one.
-    const batching = boot.batchSize > 1 ? (modelet.batching ?? null) : null;
-    if (batching) context.log.warn(batching.text);
-    const description = describeModelet({ ...modelet, batching }, boot.modelet, context);
+    const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({
       type: 'loaded',
       body: { examples: modelet.examples.length, description, files: this.#touched.all },

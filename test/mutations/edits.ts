@@ -90,7 +90,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/launch.ts',
     find: '      killMarked(mark);',
     replace: '      void mark;',
-    suite: 'processes/detached.once',
+    suite: 'processes/detached',
     test: 'end when their worker is killed',
   },
   {
@@ -298,9 +298,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'new code is described as the code before it',
-    file: 'src/engine/stage/stage.ts',
-    find: 'isDeepStrictEqual(description, this.#description)',
-    replace: '(this.#description && isDeepStrictEqual(1, 1))',
+    file: 'src/engine/pools/description.ts',
+    find: 'isDeepStrictEqual(description, this.#told)',
+    replace: '(this.#told && isDeepStrictEqual(1, 1))',
     suite: 'engine/deploys',
     test: 'the engine reports the description of a modelet once, and again when new code has another',
   },

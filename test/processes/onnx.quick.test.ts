@@ -115,7 +115,8 @@ describe('a model whose answers depend on the other items of a batch', () => {
       { id: 'forced', onnx, batch, init: { batch: true } },
       { id: 'without a batcher', onnx },
     ];
-    const service = await serve(t, { stages, routes: Object.fromEntries(stages.map(({ id }) => [id, [id]])) });
+    const routes = Object.fromEntries(stages.map(({ id }) => [id, [id]]));
+    const service = await serve(t, { stages, routes });
     await service.ready();
     const answers = await Promise.all([1, 2, 3].map((n) => service.value([n, n], { entry: 'model' })));
     assert.deepEqual(answers, [
@@ -139,6 +140,10 @@ describe('a model whose answers depend on the other items of a batch', () => {
     assert.equal(mixed, 'idle, 1 worker, results mix');
     assert.match(String(warning), /^"batch": true runs items together, but results depend on .* together/);
     assert.deepEqual(shown('without a batcher'), ['green', 'idle, 1 worker', '']);
+    // A deploy that adds a batcher keeps the workers.
+    service.apply({ stages: stages.map((stage) => ({ ...stage, batch })), routes });
+    await until('the deploy tells it', () => shown('without a batcher')[2] !== '');
+    assert.deepEqual(shown('without a batcher').slice(0, 2), ['yellow', 'idle, 1 worker, one by one']);
   });
 });
 

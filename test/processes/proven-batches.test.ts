@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import type { LogRecord } from '../../src/core/model.ts';
 import { stageBadge } from '../../src/node-red/status.ts';
 import { describeDifference, differenceOf } from '../../src/worker/batch/alike.ts';
 import { folderFor } from '../fixtures/folder.ts';
@@ -143,12 +144,24 @@ for (const [kind, write, more, skip] of KINDS) {
       const service = await serve(t, { stages: [stage] });
       await service.ready();
       assert.equal(service.stage('mixing').batchWarning, undefined);
+      const [{ pid } = { pid: null }] = service.stage('mixing').workers;
+      const warnings = (): LogRecord[] => service.logs.filter(({ message }) => /^items run one by one: /.test(message));
+      assert.deepEqual(warnings(), []);
       service.apply({ stages: [{ ...stage, batch }] });
+      const warning = await until('it is shown', () => service.stage('mixing').batchWarning);
+      const [logged] = await until('the log says so', () => warnings().length > 0 && warnings());
+      assert.deepEqual([logged?.level, logged?.stage, logged?.message], ['warn', 'mixing', warning.text]);
+      const { text } = stageBadge(service.stage('mixing'), service.service.snapshot(), 0) as { text?: string };
+      assert.equal(text, 'idle, 1 worker, one by one');
+      assert.equal(service.stage('mixing').workers[0]?.pid, pid);
       const answers = await Promise.all([1, 2, 3, 4].map((n) => service.value(n)));
       assert.deepEqual(
         answers,
         [1, 2, 3, 4].map((y) => ({ y: [y, 0] })),
       );
+      service.apply({ stages: [stage] });
+      await until('without a batcher, nothing is said', () => service.stage('mixing').batchWarning === undefined);
+      assert.equal(warnings().length, 1);
     });
   });
 }

@@ -2,7 +2,6 @@
  * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, and splits their replies
  * into outcomes. The engine decides where an outcome goes.
  */
-import { isDeepStrictEqual } from 'node:util';
 import { rerunsBatches, roomOf, type StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
@@ -10,6 +9,7 @@ import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
+import { batchWarning, Description } from '../pools/description.ts';
 import { type Batch, type CheckResult, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batch-former.ts';
@@ -32,8 +32,7 @@ export class Stage implements RouteStage {
   readonly #recent: RecentBatches = new RecentBatches();
   open = 0;
   #batchNumber = 0;
-  /** The description that the host was last given. */
-  #description: ModeletDescription | null = null;
+  readonly #description: Description;
   #pumping: NodeJS.Immediate | null = null;
   /** Time since which a worker has been free; null if none is. */
   #freeSince: number | null = null;
@@ -41,6 +40,7 @@ export class Stage implements RouteStage {
   constructor(definition: StageDefinition, host: StageHost) {
     this.#definition = definition;
     this.#host = host;
+    this.#description = new Description(host);
     this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
     this.#singleFlight = new SingleFlight(definition.ref, definition.cache, host, this.#queue, this.meter);
     this.#pools = new StagePools(
@@ -155,7 +155,7 @@ export class Stage implements RouteStage {
   }
 
   status(): StageStatus {
-    const { batching: batchWarning } = this.description ?? {};
+    const warning = batchWarning(this.#definition, this.description);
     return {
       ref: this.ref,
       queue: this.#queue.length,
@@ -166,7 +166,7 @@ export class Stage implements RouteStage {
       ...this.#pools.status(),
       cache: this.#singleFlight.status,
       reading: this.meter.read(),
-      ...(batchWarning ? { batchWarning } : {}),
+      ...(warning ? { batchWarning: warning } : {}),
     };
   }
 
@@ -352,7 +352,7 @@ export class Stage implements RouteStage {
 
   #poolChanged(): void {
     this.#pools.advance();
-    this.#describe();
+    this.#description.renew(this.#definition, this.description);
     const { health } = this.#pools.present;
     if (health.tag === 'failed' && this.#queue.length > 0) {
       for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health));
@@ -360,13 +360,6 @@ export class Stage implements RouteStage {
     }
     this.#host.onChange();
     this.pumpSoon();
-  }
-
-  #describe(): void {
-    const { description } = this;
-    if (!description || isDeepStrictEqual(description, this.#description)) return;
-    this.#description = description;
-    this.#host.onDescribed(this.ref, description);
   }
 
   /**

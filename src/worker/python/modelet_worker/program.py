@@ -194,11 +194,7 @@ class Program:
             self._complete(warm_up(modelet, boot["batchSize"], self._run))
         self.touched.end()
         self._modelet = modelet
-        # Without a batcher, all items run one by one.
-        singly = modelet.singly if boot["batchSize"] > 1 else None
-        if singly is not None:
-            context.log.warn(singly)
-        description = describe(modelet._replace(singly=singly), definition, context.log)
+        description = describe(modelet, definition, context.log)
         loaded = {"examples": len(modelet.examples), "description": description, "files": self.touched.all()}
         self._channel.send("loaded", loaded if input_schema is None else {**loaded, "inputSchema": input_schema})
         self._channel.send("report", {"state": "ready"})
