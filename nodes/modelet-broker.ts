@@ -1,10 +1,9 @@
 /** Config node: the server that several Node-REDs share, and over which worker hosts pull the work of remote stages. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBroker } from '../src/config/compile.ts';
+import { broker } from '../src/config/schemas/broker.ts';
 import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
-
-const SECRETS = { username: { type: 'text' }, password: { type: 'password' }, secret: { type: 'password' } } as const;
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
@@ -13,5 +12,5 @@ export default function register(RED: NodeAPI): void {
     pipeline.add({ kind: 'broker', node: this, config: configure(() => compileBroker({ ...definition })) });
     leaveOnClose(this, pipeline);
   }
-  RED.nodes.registerType('modelet-broker', ModeletBroker, { credentials: SECRETS });
+  RED.nodes.registerType('modelet-broker', ModeletBroker, { credentials: broker.credentials });
 }

@@ -1,11 +1,9 @@
 /** Dispatch gate: admits as many messages as the measured budget allows, and lets the others wait or refuses them. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileGate } from '../src/config/compile-gate.ts';
+import { gate } from '../src/config/schemas/gate.ts';
 import { acceptOrders, configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
-
-/** Node-RED stores these apart from the flows and never sends passwords to the editor. */
-const SECRETS = { token: { type: 'password' }, username: { type: 'text' }, password: { type: 'password' } } as const;
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
@@ -15,5 +13,5 @@ export default function register(RED: NodeAPI): void {
     acceptOrders(this, pipeline);
     leaveOnClose(this, pipeline);
   }
-  RED.nodes.registerType('modelet-gate', ModeletGate, { credentials: SECRETS });
+  RED.nodes.registerType('modelet-gate', ModeletGate, { credentials: gate.credentials });
 }

@@ -1,11 +1,9 @@
 /** Config node: the clients that may use the endpoints of runtimes. Node-RED keeps only hashes of their keys. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileKeys } from '../src/config/http/compile-keys.ts';
+import { keys } from '../src/config/schemas/keys.ts';
 import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
-
-/** JSON with the hash of each key. As text, so that the dialog can add a key to the others. */
-const SECRETS = { hashes: { type: 'text' } } as const;
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
@@ -15,5 +13,5 @@ export default function register(RED: NodeAPI): void {
     pipeline.add({ kind: 'keys', node: this, config: configure(() => compileKeys({ ...definition }, hashes)) });
     leaveOnClose(this, pipeline);
   }
-  RED.nodes.registerType('modelet-keys', ModeletKeys, { credentials: SECRETS });
+  RED.nodes.registerType('modelet-keys', ModeletKeys, { credentials: keys.credentials });
 }

@@ -59,26 +59,6 @@
     return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
   }
 
-  /** Texts that a client's fields may be; blank for no limit. */
-  const PATTERNS = {
-    name: /^(?!none$)[\w.@-]{1,64}$/,
-    rate: /^(\d*\.?\d+)?$/,
-    concurrent: /^\d*$/,
-    paths: /^\s*(\/[^,]*(,\s*\/[^,]*)*)?$/,
-  };
-
-  /** The first thing that is wrong with the clients, as a key of the catalog and the client; null if nothing is. */
-  function problemOf(clients) {
-    const names = clients.map(({ name }) => name);
-    for (const client of clients) {
-      const { name } = client;
-      const error = Object.keys(PATTERNS).find((property) => !PATTERNS[property].test(client[property] ?? ''));
-      if (error) return { error, name };
-      if (names.indexOf(name) !== names.lastIndexOf(name)) return { error: 'twice', name };
-    }
-    return null;
-  }
-
   function readHashes(text) {
     try {
       return JSON.parse(text || '{}');
@@ -152,5 +132,5 @@
   }
 
   window.modelet ??= {};
-  window.modelet.clientKeys = { create, problemOf, sha256 };
+  window.modelet.clientKeys = { create, sha256 };
 })();

@@ -89,7 +89,7 @@
     parsed() {
       const value = this.options.input.val();
       // The editor does not know the values of variables.
-      const isVariable = /^\$\{.+\}$|^\$\(.+\)$/.test(form().asText(value));
+      const isVariable = /^\$\{.+\}$|^\$\(.+\)$/.test(value.trim());
       return isVariable ? { entries: [] } : form().parse(value, this.options.mode);
     }
 
@@ -181,7 +181,7 @@
     rivalWarnings(entries) {
       const { rival } = this.options;
       if (!rival || !entries.length) return [];
-      const theirs = form().parseSet(rival.input.val()).entries[0] || [];
+      const theirs = form().parse(rival.input.val(), 'set').entries[0] || [];
       const shared = entries[0].filter((core) => theirs.includes(core));
       return shared.length ? [text('rival', { cores: shared.join(', '), who: rival.label })] : [];
     }
@@ -229,7 +229,6 @@
   window.modelet = window.modelet || {};
   window.modelet.cpus = {
     parse: (value, mode) => form().parse(value, mode),
-    validate: (value, mode) => form().validate(value, mode),
     attach: (options) => new Picker(options),
   };
 })();

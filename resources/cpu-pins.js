@@ -1,5 +1,5 @@
 /**
- * Reads, writes and validates the text form of CPU pins in the editor. Attaches `window.modelet.cpuPins`; safe to load
+ * Writes and changes the text form of CPU pins in the editor; src/config/formats/pins.ts reads it. Attaches `window.modelet.cpuPins`; safe to load
  * more than once.
  *
  * A list (`0,1,2-3,[4,5],-`) has one entry per worker: a core, a range (one entry per core), a group in brackets
@@ -8,71 +8,24 @@
 (() => {
   'use strict';
 
-  const MAX_CORE = 4095;
-
   // Both dialogs with a picker share the texts of the stage's catalog.
   function text(key, values) {
-    return RED._(`@modelet/node-red-pipeline/modelet-stage:modelet-stage.cpu.${key}`, values);
+    return RED._(`@modelet/node-red-pipeline/modelet-stage:modelet-stage.error.${key}`, values);
   }
 
-  function asText(value) {
-    return String(value === undefined || value === null ? '' : value).trim();
-  }
-
-  function readRange(token) {
-    if (token === '') return { problem: text('problem.empty') };
-    const match = /^(\d+)(?:-(\d+))?$/.exec(token);
-    if (!match) return { problem: text('problem.unreadable', { token: token }) };
-    const first = Number(match[1]);
-    const last = match[2] === undefined ? first : Number(match[2]);
-    if (last < first) return { problem: text('problem.backwards', { token: token }) };
-    if (last > MAX_CORE) return { problem: text('problem.tooHigh', { core: last, max: MAX_CORE }) };
-    return { cores: Array.from({ length: last - first + 1 }, (_, index) => first + index) };
-  }
-
-  function readSet(source) {
-    const cores = new Set();
-    for (const part of source.split(',')) {
-      const range = readRange(part.trim());
-      if (range.problem) return range;
-      for (const core of range.cores) cores.add(core);
-    }
-    return { cores: Array.from(cores) };
-  }
-
-  /** One entry as written: it stands for several workers if it is a range. */
-  function readEntry(token) {
-    if (token === '-') return { pins: [null] };
-    const isGroup = /^\[[^[\]]*\]$/.test(token);
-    const result = isGroup ? readSet(token.slice(1, -1)) : readRange(token);
-    if (result.problem) return result;
-    return { pins: isGroup ? [result.cores] : result.cores.map((core) => [core]) };
-  }
-
-  /** Entries of a list: arrays of cores, null for a worker without a pin; with a problem, those before it. */
-  function parseList(value) {
-    const source = asText(value);
-    const entries = [];
-    if (source === '') return { entries: entries };
-    // Commas within brackets do not part entries.
-    for (const token of source.split(/,(?![^[]*\])/)) {
-      const result = readEntry(token.trim());
-      if (result.problem) return { entries: entries, problem: result.problem };
-      entries.push(...result.pins);
-    }
-    return { entries: entries };
-  }
-
-  /** The same shape for a set: no entry or one that holds all its cores. */
-  function parseSet(value) {
-    const source = asText(value);
-    if (source === '') return { entries: [] };
-    const result = readSet(source);
-    return result.problem ? { entries: [], problem: result.problem } : { entries: [result.cores] };
-  }
-
+  /**
+   * Entries of a text: arrays of cores, null for a worker without a pin. A set has one entry with all its cores, or none.
+   * With a problem there are no entries.
+   */
   function parse(value, mode) {
-    return mode === 'set' ? parseSet(value) : parseList(value);
+    const { parseCores, parsePins } = window.modelet.formats;
+    try {
+      if (mode !== 'set') return { entries: parsePins(value) };
+      const cores = parseCores(value);
+      return { entries: cores === null ? [] : [cores] };
+    } catch ({ reason, values }) {
+      return { entries: [], problem: text(reason, values) };
+    }
   }
 
   /** `0,1,2,5` as `0-2,5`; two neighbours stay as they are, a range would be no shorter. */
@@ -130,11 +83,6 @@
     return Array.from(entries.keys()).filter((worker) => (entries[worker] || []).includes(core));
   }
 
-  /** `true`, or why the text cannot be read. */
-  function validate(value, mode) {
-    return parse(value, mode).problem || true;
-  }
-
   window.modelet = window.modelet || {};
-  window.modelet.cpuPins = { asText, parseSet, parse, formatRun, format, toggle, holdersOf, validate };
+  window.modelet.cpuPins = { parse, formatRun, format, toggle, holdersOf };
 })();

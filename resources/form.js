@@ -9,8 +9,12 @@
 
   const RUNTIME = 'modelet-runtime';
 
+  function idOf(node, property) {
+    return `${node._def.category === 'config' ? 'node-config-input' : 'node-input'}-${property}`;
+  }
+
   function fieldOf(node, property) {
-    return $(`#${node._def.category === 'config' ? 'node-config-input' : 'node-input'}-${property}`);
+    return $(`#${idOf(node, property)}`);
   }
 
   function held(field) {
@@ -28,20 +32,17 @@
     return value === undefined || value === null || value === '' ? node._def.defaults[property].value : value;
   }
 
-  /** Shows the defaults of absent properties. Only in the fields: the node itself changes when the dialog is saved. */
+  /**
+   * Shows the defaults of absent properties. Only in the fields: the node itself changes when the dialog is saved. But
+   * Node-RED leaves the falsy defaults out of a new config node.
+   */
   function showDefaults(node) {
     for (const [property, { value }] of Object.entries(node._def.defaults)) {
-      if (node[property] !== undefined) continue;
       const field = fieldOf(node, property);
-      if (field.is(':checkbox')) field.prop('checked', value);
-      else field.val(value);
+      if (node[property] === undefined && field.is(':checkbox')) field.prop('checked', value);
+      else if (node[property] === undefined) field.val(value);
+      if (node._def.category === 'config') node[property] ??= value;
     }
-  }
-
-  /** Node-RED leaves the falsy defaults out of a new config node, and flows of older versions lack newer properties. */
-  function addDefaults(node) {
-    showDefaults(node);
-    for (const [property, { value }] of Object.entries(node._def.defaults)) node[property] ??= value;
   }
 
   /** Explains the chosen value below its field, with the text `tip.<property>.<value>`. */
@@ -86,90 +87,83 @@
     return `${node._(`${node.type}.label.${property}`)}: ${node._(`${node.type}.error.${error}`, values)}`;
   }
 
-  // Validators. Node-RED takes the reason only of functions of two parameters, which are called on the node. An absent
-  // property is one of a flow of an older version: it takes its default.
-
-  function numeric(property, error, pattern, min, max) {
-    return function (v, _opt) {
-      if (v === undefined) return true;
-      const text = String(v).trim();
-      if (pattern.test(text) && Number(text) >= min && Number(text) <= max) return true;
-      return fail(this, property, error, { min, max });
-    };
+  /** What the schema says of a property, or a credential. The build makes these tables: see scripts/editor-halves.mjs. */
+  function declared(type, property) {
+    const { properties, credentials } = window.modelet.tables[type];
+    return properties[property] ?? credentials[property];
   }
 
-  function wholeNumber(property, min, max) {
-    return numeric(property, 'wholeNumber', /^\d+$/, min, max);
+  /**
+   * Whether a property, or a credential, has an effect. `read(property)` returns the value of another. The conditions are
+   * those of the schema and, beside them, those of the dialog.
+   */
+  function isUsed(type, property, read) {
+    const { onlyIf = {} } = declared(type, property);
+    const condition = window.modelet.conditions[type][property];
+    return (
+      Object.entries(onlyIf).every(([other, values]) => values.includes(read(other))) && condition?.(read) !== false
+    );
   }
 
-  function number(property, min, max) {
-    return numeric(property, 'number', /^\d*\.?\d+$/, min, max);
+  function problemOfNumber(text, isWhole, { minimum: min, maximum: max }) {
+    const pattern = isWhole ? /^\d+$/ : /^\d*\.?\d+$/;
+    if (pattern.test(text) && Number(text) >= min && Number(text) <= max) return null;
+    return { error: isWhole ? 'wholeNumber' : 'number', values: { min, max } };
   }
 
-  function oneOf(property, values) {
-    return function (v, _opt) {
-      return v === undefined || values.includes(v) || fail(this, property, 'unknown', { value: v });
-    };
+  function problemOfFormat(format, value, read) {
+    // Node-RED replaces variables at deploy.
+    if (/^\$[{(].+[})]$/.test(value)) return null;
+    try {
+      window.modelet.formats?.[format]?.(value, read);
+    } catch ({ reason: error, values }) {
+      return { error, values };
+    }
+    const result = format.endsWith('property') ? RED.utils.validatePropertyExpression(value, {}) : true;
+    return result === true ? null : { error: 'property', values: { reason: result } };
   }
 
-  function present(property) {
-    return function (v, _opt) {
-      const value = v === undefined ? this._def.defaults[property].value : v;
-      return String(value).trim() !== '' || fail(this, property, 'missing');
-    };
+  /** What the schema says against a value, as a key of the catalog with its values; null if it says nothing. */
+  function problemOf({ type, format, numeric, needed, ...bounds }, value, read) {
+    const text = String(value).trim();
+    if (type === 'integer' || type === 'number') return problemOfNumber(text, type === 'integer', bounds);
+    if (text === '' && type !== 'array') return needed ? { error: 'missing' } : null;
+    if (numeric) return problemOfNumber(text, numeric.isWhole, numeric);
+    return format ? problemOfFormat(format, value, read) : null;
   }
 
-  function messageProperty(property) {
-    return function (v, _opt) {
-      if (v === undefined) return true;
-      if (String(v).trim() === '') return fail(this, property, 'missing');
-      const result = RED.utils.validatePropertyExpression(v, {});
-      return result === true || fail(this, property, 'property', { reason: result });
-    };
+  /** What the schema says against a value. That of a hidden field has no effect, except that a choice must exist. */
+  function refusalOf(node, property, value, read) {
+    const known = declared(node.type, property);
+    const { enum: choices } = known;
+    if (choices) return choices.includes(value) ? null : { error: 'unknown', values: { value } };
+    return isUsed(node.type, property, read) ? problemOf(known, value, read) : null;
   }
 
-  /** Also one that may be written: not what an HTTP client is answered by. */
-  function writableProperty(property) {
-    const isValid = messageProperty(property);
+  /**
+   * Returns the validator of a property: what the schema says, then what `own` does, a check by the dialog; or as a text,
+   * `own` is the reason for what the schema refuses. An absent property is one of a flow of an older version: it takes its
+   * default. Node-RED takes the reason only of functions of two parameters, which are called on the node.
+   */
+  function validator(property, own) {
     return function (v, opt) {
-      const [, , client] = /^(?:msg\.)?(["']?)(req|res)\1(?=$|[.[])/.exec(v ?? '') ?? [];
-      return client ? fail(this, property, 'client', { client }) : isValid.call(this, v, opt);
-    };
-  }
-
-  function json(property) {
-    return function (v, _opt) {
-      if (v === undefined) return true;
-      try {
-        JSON.parse(v);
-        return true;
-      } catch (error) {
-        return fail(this, property, 'json', { reason: error.message });
-      }
-    };
-  }
-
-  function blankOr(validator) {
-    return function (v, opt) {
-      return String(v ?? '').trim() === '' || validator.call(this, v, opt);
-    };
-  }
-
-  /** The value of a hidden field has no effect. */
-  function usedIf(isUsed, validator) {
-    return function (v, opt) {
-      return !isUsed(this) || validator.call(this, v, opt);
+      const value = v ?? this._def.defaults[property].value;
+      const read = (other) => current(this, other);
+      const refusal = refusalOf(this, property, value, read);
+      if (refusal) return fail(this, property, typeof own === 'string' ? own : refusal.error, refusal.values);
+      if (typeof own !== 'function' || !isUsed(this.type, property, read)) return true;
+      return own.call(this, value, opt);
     };
   }
 
   /**
-   * For a property that every value fits: fails if the node cannot be used as it is drawn, by wiring.js. Invalid fields
+   * For the name, which every value fits: fails if the node cannot be used as it is drawn, by wiring.js. Invalid fields
    * have reasons of their own, and an open dialog must not mark this field for the fault of another.
    */
   function wired(_v, _opt) {
     const fault = window.modelet.wiring?.faultOf(this);
     if (fault === undefined || RED.editor.getEditStack().some((edited) => edited && edited.id === this.id)) return true;
-    const others = Object.entries(this._def.defaults).filter(([, { validate }]) => validate && validate !== wired);
+    const others = Object.entries(this._def.defaults).filter(([name, { validate }]) => validate && name !== 'name');
     // The tooltip of a node keeps every line whole, however long it is.
     const lines = fault.replace(/(.{40,60}) /g, '$1\n    ');
     return others.some(([property, { validate }]) => validate.call(this, this[property], {}) !== true) || lines;
@@ -192,21 +186,17 @@
     current,
     listRows,
     showDefaults,
-    addDefaults,
     explain,
     unfoldIfTouched,
     findRuntime,
     isRunning,
     fail,
-    wholeNumber,
-    number,
-    oneOf,
-    present,
-    messageProperty,
-    writableProperty,
-    json,
-    blankOr,
-    usedIf,
+    declared,
+    idOf,
+    fieldOf,
+    held,
+    isUsed,
+    validator,
     wired,
   };
 })();

@@ -1,5 +1,5 @@
 /**
- * The dialog of a dispatch gate: decides which fields apply, and validates them. Attaches `window.modelet.gateForm`;
+ * The dialog of a dispatch gate: what its fields do beyond the schema. Attaches `window.modelet.gateForm`;
  * safe to load more than once. Its functions need form.js, which may load later.
  */
 (() => {
@@ -7,44 +7,18 @@
 
   const STAGE = 'modelet-stage';
   const GATE = 'modelet-gate';
-  const WEB = ['http:', 'https:'];
-  const REDIS = ['redis:', 'rediss:'];
-
-  /** The fields of each source. All sources have the fields that are not listed. */
-  const FIELDS = {
-    constant: ['budget'],
-    saturation: [],
-    prometheus: ['url', 'query', 'maxSysQuery', 'value', 'token', 'username', 'password', 'tls', 'timeoutMs', 'test'],
-    scrape: [
-      ...['url', 'metric', 'labels', 'perServer', 'serversMetric', 'value'],
-      ...['token', 'username', 'password', 'tls', 'timeoutMs', 'test'],
-    ],
-    redis: ['url', 'key', 'value', 'username', 'password', 'tls', 'timeoutMs', 'test'],
-    context: ['context', 'key', 'value', 'test'],
-    aimd: ['minWindow', 'maxWindow', 'increase', 'decreaseFactor', 'holdMs'],
-    composite: ['members'],
-  };
-  const OF_SOURCES = new Set(Object.values(FIELDS).flat());
   /** How often Prometheus scrapes unless it is told otherwise. */
   const USUAL_SCRAPE_MS = 15000;
   /** Age from which a sample closes a new gate, by source. */
   const STALE_MS = { prometheus: 35000, other: 5000 };
   const HOW = ['stage', 'unit', 'costProperty', 'rounding', 'atLeastOne'];
   const WAITING = ['store', 'capacity', 'maxAttempts', 'resultTtlMs'];
-  /** Properties without which a source cannot be read. */
-  const NEEDED = ['url', 'query', 'metric', 'key'];
   const TIMING = ['intervalMs', 'lagMs', 'staleMs', 'leaseMs'];
 
   // The scripts of a page load in any order.
   const form = () => window.modelet.form;
 
-  /** A composite has no budget of its own. */
-  const OF_BUDGET = [
-    ...['baseline', 'maxSys', 'maxConcurrency', 'stage', 'rounding', 'atLeastOne', 'rule'],
-    ...['intervalMs', 'lagMs', 'staleMs'],
-  ];
-
-  /** Fields that count only while others hold something. */
+  /** When properties have an effect, beside the conditions of the schema. */
   const CONDITIONS = {
     tls: (read) =>
       read('url')
@@ -54,12 +28,8 @@
     // Refusals say by themselves how much is taken at a time, and so do servers whose number is known.
     maxConcurrency: (read) =>
       !(String(read('maxSys')).trim() || read('source') === 'aimd' || countsServers(read) || asksMaxSys(read)),
-    costProperty: (read) => read('unit') !== 'requests',
     // Requests on disk wait, however long the gate is closed.
-    whenClosed: (read) => read('store') === 'memory',
     capacity: (read) => read('store') === 'durable' || read('whenClosed') === 'wait',
-    maxAttempts: (read) => read('store') === 'durable',
-    resultTtlMs: (read) => read('store') === 'durable',
   };
 
   function countsServers(read) {
@@ -70,47 +40,13 @@
     return read('source') === 'prometheus' && String(read('maxSysQuery')).trim() !== '';
   }
 
-  /** Whether a property has an effect, given the values of the others; `read(property)` returns a value. */
-  function isUsed(read, property) {
-    if (OF_SOURCES.has(property) && !(FIELDS[read('source')] || []).includes(property)) return false;
-    if (read('source') === 'composite' && OF_BUDGET.includes(property)) return false;
-    const condition = CONDITIONS[property];
-    return condition === undefined || condition(read);
-  }
+  const isUsed = (read, property) => form().isUsed(GATE, property, read);
 
-  /** A validator that lets pass what does not count. */
-  function used(property, validator) {
-    return form().usedIf((node) => isUsed((other) => form().current(node, other), property), validator);
-  }
-
-  function readAddress(text) {
-    try {
-      return new URL(String(text).trim());
-    } catch (_error) {
-      return null;
-    }
-  }
-
-  /** The field beside it shows a percentage. */
-  function baseline(v, opt) {
-    const valid = form().number('baseline', 0, 1).call(this, v, opt);
-    return valid === true || form().fail(this, 'baseline', 'percent');
-  }
-
-  function address(v, _opt) {
-    const missing = form().present('url').call(this, v, _opt);
-    if (missing !== true) return missing;
-    const protocols = form().current(this, 'source') === 'redis' ? REDIS : WEB;
-    const url = readAddress(v);
-    if (!url || !protocols.includes(url.protocol)) {
-      return form().fail(this, 'url', 'address', { protocols: protocols.map((one) => `${one}//`).join(', ') });
-    }
-    return url.username === '' && url.password === '' ? true : form().fail(this, 'url', 'addressSecret');
-  }
+  // Checks beside those of the schema, called on the node.
 
   /** Blank, or with brackets and quotes that close: the server says the rest, as *Test* does. */
-  function promql(v, _opt) {
-    const bare = String(v ?? '').replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`/g, '');
+  function maxSysQuery(v) {
+    const bare = String(v).replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`/g, '');
     const open = [];
     for (const sign of bare.match(/[()[\]{}"'`]/g) || []) {
       const closing = { ')': '(', ']': '[', '}': '{' }[sign];
@@ -118,14 +54,6 @@
       else if (open.pop() !== closing) open.push(sign);
     }
     return open.length === 0 || form().fail(this, 'maxSysQuery', 'promql');
-  }
-
-  function labels(v, opt) {
-    const valid = form().json('labels').call(this, v, opt);
-    if (valid !== true || v === undefined) return valid;
-    const value = JSON.parse(v);
-    const isObject = value !== null && typeof value === 'object' && !Array.isArray(value);
-    return isObject || form().fail(this, 'labels', 'labels');
   }
 
   /** Flows of earlier versions have a list as JSON, and so does its field. */
@@ -138,29 +66,25 @@
     }
   }
 
-  function members(v, _opt) {
+  function members(v) {
     const ids = idsOf(v);
     if (ids.length === 0) return form().fail(this, 'members', 'members');
     const unknown = ids.find((id) => id === this.id || RED.nodes.node(id)?.type !== GATE);
     return unknown === undefined || form().fail(this, 'members', 'notGate', { id: unknown });
   }
 
-  function stage(v, _opt) {
+  function stage(v) {
     return !v || RED.nodes.node(v)?.type === STAGE || form().fail(this, 'stage', 'gone');
   }
 
-  function costProperty(v, opt) {
-    if (form().current(this, 'unit') === 'bytes' && String(v ?? '').trim() === '') return true;
-    return form()
-      .messageProperty('costProperty')
-      .call(this, v ?? '', opt);
+  function costProperty(v) {
+    const isMissing = form().current(this, 'unit') === 'tokens' && String(v).trim() === '';
+    return !isMissing || form().fail(this, 'costProperty', 'missing');
   }
 
-  function maxWindow(v, opt) {
-    const valid = form().number('maxWindow', 1, 1e12).call(this, v, opt);
-    if (valid !== true) return valid;
-    const smallest = Number(form().current(this, 'minWindow'));
-    return !(Number(v) < smallest) || form().fail(this, 'maxWindow', 'window', { min: smallest });
+  function maxWindow(v) {
+    const min = Number(form().current(this, 'minWindow'));
+    return !(Number(v) < min) || form().fail(this, 'maxWindow', 'window', { min });
   }
 
   /** Name of the tab or subflow that a node is on; null where it is on the same as the gate. */
@@ -278,24 +202,15 @@
   }
 
   function prepare(node) {
-    form().showDefaults(node);
     // Kept because Node-RED takes it out of the page while a dialog above it is open.
     const element = $('#modelet-gate-form');
     const field = (property) => element.find(`#node-input-${property}`);
     const read = (property) => field(property).val() ?? '';
     offerStages(node, field('stage'));
     offerMembers(node, field('members'), element.find('#modelet-gate-members'));
-    // Unlike Node-RED's own type, it may be blank.
-    const blankOrProperty = (v) => v === '' || RED.utils.validatePropertyExpression(v, {});
-    field('costProperty').typedInput({
-      default: 'msg',
-      types: [{ value: 'msg', label: 'msg.', validate: blankOrProperty }],
-    });
-    for (const property of ['source', 'value', 'unit', 'whenClosed', 'store']) form().explain(node, property);
     showPercent(element, field);
     const groups = ['settings', 'credentials'].map((name) => element.find(`#modelet-gate-${name}`));
     element.on('change input', () => {
-      for (const row of element.find('[data-row]').get()) $(row).toggle(isUsed(read, row.dataset.row));
       for (const group of groups) {
         const rows = group.find('[data-row]').get();
         group.toggle(rows.some((row) => isUsed(read, row.dataset.row)));
@@ -310,7 +225,8 @@
     form().unfoldIfTouched(node, element.find('#modelet-gate-how'), HOW);
     form().unfoldIfTouched(node, element.find('#modelet-gate-waiting'), WAITING);
     followSource(field);
-    const isBlank = NEEDED.some((property) => isUsed(read, property) && String(read(property)).trim() === '');
+    const needed = Object.entries(window.modelet.tables[GATE].properties).filter(([, declared]) => declared.needed);
+    const isBlank = needed.some(([property]) => isUsed(read, property) && String(read(property)).trim() === '');
     groups[0].prop('open', isBlank);
     // A user who chooses a source sees its fields.
     const deployed = read('source');
@@ -345,14 +261,7 @@
   window.modelet.gateForm = {
     prepare,
     save,
-    used,
-    baseline,
-    promql,
-    address,
-    labels,
-    members,
-    stage,
-    costProperty,
-    maxWindow,
+    conditions: CONDITIONS,
+    checks: { baseline: 'percent', maxSysQuery, members, stage, costProperty, maxWindow },
   };
 })();

@@ -9,19 +9,6 @@
 
   const TYPE = 'modelet-stage';
 
-  // As in src/config/modules.ts, for which it is the last word.
-  const RESERVED = new Set(
-    [
-      'msg input state init ctx node env require flow global context RED console',
-      'arguments await break case catch class const continue debugger default delete do else enum eval export',
-      'extends false finally for function if implements import in instanceof interface let new null package',
-      'private protected public return static super switch this throw true try typeof var void while with yield',
-    ].flatMap((line) => line.split(' ')),
-  );
-  const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
-
-  // A module with a part and a version, as Node-RED reads them.
-  const MODULE = /^((?:@[\w.~-]+\/)?[\w~-][\w.~-]*)(?:\/[\w.~-]+)*(?:@([\w.^~*|<>= -]+))?$/;
   const BUILTIN = /^(node:[a-z_]\w*)(?:\/\w+)*$/;
 
   /** Modules that Node-RED could not install at the last deploy, with the reasons. */
@@ -44,29 +31,35 @@
     return RED.utils.checkModuleAllowed(name, version || null, allowed, denied);
   }
 
+  // The build compiles it of src/config/formats for the page of each node.
+  const formats = () => window.modelet.formats;
+
   /** Returns why an npm module cannot be used, as a key of the catalog and its values; null if it can. */
   function problemOfModule(text) {
-    return problemOfMatch(MODULE.exec(text));
+    try {
+      const { package: name, version } = formats().splitModule(text);
+      if (!mayUse(name, version)) return { error: 'notAllowed' };
+      return missing.has(name) ? { error: 'notInstalled', values: { reason: missing.get(name) } } : null;
+    } catch ({ reason: error }) {
+      return { error };
+    }
   }
 
   /** The same for a module of inline code, which may be one of Node's own. */
   function problemOfLib(text) {
-    return problemOfMatch(BUILTIN.exec(text) || MODULE.exec(text));
-  }
-
-  function problemOfMatch(match) {
-    if (!match) return { error: 'module' };
-    const [, name, version] = match;
-    if (!mayUse(name, version)) return { error: 'notAllowed' };
-    return missing.has(name) ? { error: 'notInstalled', values: { reason: missing.get(name) } } : null;
+    const [, builtin] = BUILTIN.exec(text) || [];
+    if (builtin === undefined) return problemOfModule(text);
+    return mayUse(builtin) ? null : { error: 'notAllowed' };
   }
 
   /** Why there cannot be such a variable; `libs`: all entries of the list. */
-  function problemOfVariable(name, libs) {
-    if (name === '') return { error: 'noVariable' };
-    if (!IDENTIFIER.test(name)) return { error: 'variable' };
-    if (RESERVED.has(name)) return { error: 'reserved' };
-    return libs.filter((other) => other.var === name).length > 1 ? { error: 'twice' } : null;
+  function problemOfVariable(lib, libs) {
+    try {
+      formats().checkVariables([lib]);
+      return libs.filter((other) => other.var === lib.var).length > 1 ? { error: 'twice' } : null;
+    } catch ({ reason: error }) {
+      return { error };
+    }
   }
 
   /** The first thing that is wrong with a list: of which module or variable, and what; null if nothing is. */
@@ -74,7 +67,7 @@
     for (const lib of libs) {
       const module = problemOfLib(lib.module);
       if (module) return { name: lib.module, ...module };
-      const variable = problemOfVariable(lib.var, libs);
+      const variable = problemOfVariable(lib, libs);
       if (variable) return { name: lib.var || lib.module, ...variable };
     }
     return null;
@@ -124,7 +117,7 @@
       for (const row of rows()) {
         const lib = read(row);
         row.module.show(isBlank(lib) ? '' : tell(problemOfLib(lib.module)));
-        row.variable.show(isBlank(lib) ? '' : tell(problemOfVariable(lib.var, all)));
+        row.variable.show(isBlank(lib) ? '' : tell(problemOfVariable(lib, all)));
       }
       onchange(all);
     };

@@ -1,4 +1,4 @@
-// Compiles with tsc, marks the result with its hash, and copies what tsc leaves behind: Python, the editor halves,
+// Compiles with tsc, marks the result with its hash, makes the editor halves, and copies what tsc leaves behind: Python,
 // locales and icons. Node-RED looks for icons/ and locales/ beside the built node files only, hence dist/nodes/.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -6,6 +6,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, write
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { editorHalf, readSources } from './editor-halves.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const require = createRequire(import.meta.url);
@@ -31,8 +32,11 @@ writeFileSync(join(code, 'build-id.txt'), `${build.digest('hex').slice(0, 16)}\n
 
 const target = join(root, 'dist', 'nodes');
 mkdirSync(target, { recursive: true });
+const sources = await readSources(join(root, 'dist'), root);
 for (const file of readdirSync(join(root, 'nodes'))) {
-  if (file.endsWith('.html')) cpSync(join(root, 'nodes', file), join(target, file));
+  if (!file.endsWith('.html')) continue;
+  const page = readFileSync(join(root, 'nodes', file), 'utf8');
+  writeFileSync(join(target, file), editorHalf(page, file.slice(0, -'.html'.length), sources));
 }
 cpSync(join(root, 'nodes', 'locales'), join(target, 'locales'), { recursive: true });
 if (existsSync(join(root, 'icons'))) cpSync(join(root, 'icons'), join(target, 'icons'), { recursive: true });

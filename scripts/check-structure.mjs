@@ -75,6 +75,8 @@ const SMALL = 40;
 /** The smaller files, or folders of them, each with its reason. */
 const REASONS = {
   'nodes/': 'Node-RED loads one file per node type, which only registers it',
+  'src/config/formats/': 'one file per format, without anything that only Node.js has',
+  'src/config/modules.ts': 'names of modules need Node.js, which knows its own, and the formats have none',
   'src/config/schemas/': 'one table per node type',
   'src/core/objects.ts': 'rooms that do not know each other tell the same kinds of objects apart',
   'src/endpoint/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',

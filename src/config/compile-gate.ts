@@ -1,4 +1,6 @@
 /** Compiles the settings of a gate: its admission rule and the source of its budget. */
+import { parseLabels } from './formats/json.ts';
+import { parseServerUrl } from './formats/urls.ts';
 import { gate as schema } from './schemas/gate.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { invalid, parseJson, type Raw, readProperty, validate } from './validate.ts';
@@ -105,24 +107,25 @@ function compileSource(properties: GateSettings): GateSource {
     if (given === '') throw invalid(`${name}: is missing, and the source "${kind}" needs it`);
     return given;
   };
+  const address = (): string => readProperty('url', () => parseServerUrl(properties.url, (name) => properties[name]));
   switch (kind) {
     case 'constant':
       return { kind, budget };
     case 'saturation':
       return { kind };
     case 'prometheus': {
-      const url = address(properties, ['http:', 'https:']);
+      const url = address();
       const maxSysQuery = properties.maxSysQuery.trim();
       return { kind, url, query: text('query'), maxSysQuery, value, timeoutMs, tls };
     }
     case 'scrape': {
-      const url = address(properties, ['http:', 'https:']);
-      const labels = compileLabels(properties.labels);
+      const url = address();
+      const labels = readProperty('labels', () => parseLabels(properties.labels));
       const serversMetric = properties.serversMetric.trim();
       return { kind, url, metric: text('metric'), labels, perServer, serversMetric, value, timeoutMs, tls };
     }
     case 'redis':
-      return { kind, url: address(properties, ['redis:', 'rediss:']), key: text('key'), value, timeoutMs, tls };
+      return { kind, url: address(), key: text('key'), value, timeoutMs, tls };
     case 'context':
       return { kind, context, key: text('key'), value };
     case 'aimd': {
@@ -133,24 +136,6 @@ function compileSource(properties: GateSettings): GateSource {
     case 'composite':
       return { kind, members: compileMembers(properties.members) };
   }
-}
-
-function address({ url: text, source }: GateSettings, protocols: readonly string[]): string {
-  const url = readProperty('url', () => new URL(text.trim()));
-  if (!protocols.includes(url.protocol)) {
-    throw invalid(`url: the source "${source}" needs ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
-  }
-  if (url.username || url.password)
-    throw invalid('url: user and password belong into their own fields, not the address');
-  return url.href;
-}
-
-function compileLabels(text: string): Record<string, string> {
-  const labels = parseJson('labels', text);
-  if (labels === null || typeof labels !== 'object' || Array.isArray(labels)) {
-    throw invalid('labels: must be a JSON object of names and values');
-  }
-  return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, String(value)]));
 }
 
 function isBlank(value: unknown): boolean {

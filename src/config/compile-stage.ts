@@ -1,10 +1,13 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
+import { parseSchemaText } from './formats/json.ts';
+import { parseMediaRanges } from './formats/media-types.ts';
+import { parseResultProperty } from './formats/message-property.ts';
+import { parsePins } from './formats/pins.ts';
 import { parseLibs, parseModuleName } from './modules.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
-import { parsePins } from './pins.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
 import {
@@ -50,9 +53,6 @@ export type StageConfig = Omit<
   readonly rollback: number | null;
 };
 
-/** A media type, or a range of them; of the characters that RFC 9110 allows. */
-const RANGE = /^(?:\*\/\*|[\w!#$%&'+.^`|~-]+\/(?:\*|[\w!#$%&'+.^`|~-]+))$/;
-
 const NATIVE =
   'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
 const COMPUTES =
@@ -89,18 +89,9 @@ export function compileStage(
     inputSchema: compileSchema('inputSchema', kept.inputSchema),
     outputSchema: compileSchema('outputSchema', kept.outputSchema),
     workers,
-    output: readProperty('output', () => parseOutput(kept.output)),
+    output: readProperty('output', () => parseResultProperty(kept.output)),
     mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(kept.mediaTypes)),
   });
-}
-
-/** The request and response of an HTTP client. If a result replaced either, the client would wait forever. */
-const CLIENT = /^(?:msg\.)?(["']?)(req|res)\1(?=$|[.[])/;
-
-function parseOutput(output: string): string {
-  const client = CLIENT.exec(output)?.[2];
-  if (client) throw new Error(`msg.${client} belongs to the HTTP client; another name, such as result, can be used`);
-  return output;
 }
 
 function compileSource(
@@ -135,11 +126,11 @@ function compileInterpreter(python: string, resolvePath: (path: string) => strin
 
 function compileSchema(property: string, text: string): PayloadSchema | null {
   if (text.trim() === '') return null;
-  const schema = parseJson(property, text);
-  const isSchema = typeof schema === 'boolean' || (schema !== null && typeof schema === 'object');
-  if (!isSchema || Array.isArray(schema)) throw invalid(`${property}: must be a JSON Schema, which is an object`);
-  readProperty(property, () => compilePayloadSchema(schema as PayloadSchema));
-  return schema as PayloadSchema;
+  return readProperty(property, () => {
+    const schema = parseSchemaText(text) as PayloadSchema;
+    compilePayloadSchema(schema);
+    return schema;
+  });
 }
 
 function compileWorkers(workersText: string, cpusText: string, envText: string, lookUp: LookUp): WorkerPlacement[] {
@@ -181,18 +172,6 @@ function environment(value: unknown): Record<string, string> {
       return [name, text];
     }),
   );
-}
-
-/**
- * Reads a list such as `application/json, image/*`: in lower case, each range once, in the order given.
- * @throws Error for an empty list, or a range that is no media type.
- */
-export function parseMediaRanges(text: string): readonly string[] {
-  const ranges = text.split(',').map((range) => range.trim().toLowerCase());
-  for (const range of ranges) {
-    if (!RANGE.test(range)) throw new Error(`"${range}" is not a media type such as image/png or image/*`);
-  }
-  return [...new Set(ranges)];
 }
 
 const MODES: readonly string[] = ['answer', 'shadow'] satisfies VersionMode[];

@@ -2,9 +2,9 @@
 
 import type { ListenAddress } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
-import { parseListen, parseOrigins } from './http/listen.ts';
-import { parseBaseUrl, parsePublicPath } from './paths.ts';
-import { parseCpus } from './pins.ts';
+import { parseListen } from './formats/listen.ts';
+import { parseCores } from './formats/pins.ts';
+import { parseBaseUrl, parseBrokerUrl, parseKeyPrefix, parseOrigins, parsePublicPath } from './formats/urls.ts';
 import { batcher } from './schemas/batcher.ts';
 import { broker } from './schemas/broker.ts';
 import { collector } from './schemas/collector.ts';
@@ -43,7 +43,6 @@ export type JoinConfig = SettingsOf<typeof join>;
 export type MetricsConfig = SettingsOf<typeof metrics>;
 export type StreamConfig = SettingsOf<typeof stream>;
 
-const PREFIX = /^[A-Za-z0-9._-]{1,64}$/;
 const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
@@ -60,8 +59,8 @@ export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
     maxQueueBytes: Math.round(maxQueueMb * BYTES_PER_MB),
-    engineCpus: cpuSet('engineCpus', engineCpus),
-    serverCpus: cpuSet('serverCpus', serverCpus),
+    engineCpus: readProperty('engineCpus', () => parseCores(engineCpus)),
+    serverCpus: readProperty('serverCpus', () => parseCores(serverCpus)),
   });
 }
 
@@ -72,13 +71,12 @@ export function compileBatcher(raw: Raw): BatcherConfig {
 
 /** @throws ModeletError `config_invalid`. */
 export function compileBroker(raw: Raw): BrokerConfig {
-  const { url: text, prefix, ...rest } = validate(broker, raw);
-  const url = readProperty('url', () => new URL(text.trim()));
-  if (!['redis:', 'rediss:'].includes(url.protocol)) throw invalid('url: must begin with redis:// or rediss://');
-  if (url.username || url.password)
-    throw invalid('url: user and password belong into their own fields, not the address');
-  if (!PREFIX.test(prefix)) throw invalid('prefix: must be 1 to 64 letters, digits and any of . _ -');
-  return Object.freeze({ ...rest, url: url.href, prefix });
+  const { url, prefix, ...rest } = validate(broker, raw);
+  return Object.freeze({
+    ...rest,
+    url: readProperty('url', () => parseBrokerUrl(url)),
+    prefix: readProperty('prefix', () => parseKeyPrefix(prefix)),
+  });
 }
 
 /** @throws ModeletError `config_invalid`. */
@@ -113,9 +111,4 @@ export function compileStream(raw: Raw): StreamConfig {
   const config = validate(stream, raw);
   if (/[\r\n\0]/.test(config.event)) throw invalid('event: must be one line of text');
   return Object.freeze(config);
-}
-
-function cpuSet(property: string, text: string): readonly number[] | null {
-  const list = text.trim();
-  return list === '' ? null : readProperty(property, () => parseCpus(/^\[(.*)\]$/.exec(list)?.[1] ?? list));
 }

@@ -1,4 +1,4 @@
-/** Resolves paths of files and URLs. File paths never depend on the folder that Node-RED was started in. */
+/** Resolves paths of files. They never depend on the folder that Node-RED was started in. */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -35,35 +35,6 @@ export function liesIn(file: string, folders: readonly string[]): boolean {
     const way = relative(realpathSync(folder), place);
     return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
   });
-}
-
-/**
- * Returns the path of a URL with a slash at its start and none at its end; `/` for the root, blank for blank text. The
- * first slash of `text` is optional, as in an HTTP-in node.
- * @throws Error for a path that is not fixed.
- */
-export function parsePublicPath(text: string): string {
-  const segments = text
-    .trim()
-    .replace(/^\/|\/$/g, '')
-    .split('/');
-  if (segments.join('') === '') return text.trim() === '' ? '' : '/';
-  // A fixed path has no characters with a meaning in URLs or in the patterns of Express.
-  const isFixed = segments.every((segment) => /^[\w.~-]+$/.test(segment) && !/^\.+$/.test(segment));
-  if (!isFixed) throw new Error(`must be a path of letters, digits and any of . _ ~ -; got "${text}"`);
-  return `/${segments.join('/')}`;
-}
-
-/**
- * Returns the URL below which a proxy offers the endpoints, without a slash at its end; blank for blank text.
- * @throws Error for text that is no such URL
- */
-export function parseBaseUrl(text: string): string {
-  const given = text.trim();
-  if (given === '') return '';
-  const isPlain = URL.canParse(given) && /^https?:[^?#@\s]+$/i.test(given);
-  if (!isPlain) throw new Error(`must be like https://api.example.com/v1, without user, query and #; got "${text}"`);
-  return new URL(given).href.replace(/\/$/, '');
 }
 
 /** Resolves a file of this package. Before there was `assets`, all of its files lay in `examples`. */

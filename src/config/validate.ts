@@ -10,8 +10,15 @@ import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 /** A node's properties as Node-RED passes them. */
 export type Raw = Readonly<Record<string, unknown>>;
 
-const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, verbose: true });
-ajv.addKeyword('goesTo');
+// Formats are checked by those who parse them.
+const ajv: Ajv = new Ajv({
+  coerceTypes: true,
+  useDefaults: true,
+  allErrors: true,
+  verbose: true,
+  validateFormats: false,
+});
+ajv.addVocabulary(['goesTo', 'numeric', 'needed', 'refersTo', 'onlyIf', 'icon', 'unit', 'credentials']);
 const validators: Map<NodeSchema, ValidateFunction> = new Map();
 
 /** Checks the properties of a node against its schema and adds the defaults. */

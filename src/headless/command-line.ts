@@ -1,6 +1,6 @@
 /** Reads the command line of `modelet`. */
 import { parseArgs } from 'node:util';
-import { parseListen } from '../config/http/listen.ts';
+import { parseListen } from '../config/formats/listen.ts';
 import type { ListenAddress } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
 import { readHost } from './host/host-options.ts';

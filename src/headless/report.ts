@@ -1,5 +1,5 @@
 /** Says what is served and what is not: as a table for people, and as records for a log. */
-import { formatCpus } from '../config/pins.ts';
+import { formatCpus } from '../config/formats/pins.ts';
 import type { EndpointSpec } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord } from '../core/model.ts';

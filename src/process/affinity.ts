@@ -7,7 +7,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { promisify } from 'node:util';
-import { formatCpus, parseCpus } from '../config/pins.ts';
+import { formatCpus, parseCpus } from '../config/formats/pins.ts';
 import type { Pin } from '../core/model.ts';
 import { programPath } from './search-path.ts';
 

@@ -1,6 +1,6 @@
 /** Pins the engine and the Node-RED process to the cores that a runtime asks for. Workers have their own pins. */
 import type { RuntimeConfig } from '../config/compile.ts';
-import { formatCpus } from '../config/pins.ts';
+import { formatCpus } from '../config/formats/pins.ts';
 import type { LogRecord } from '../core/model.ts';
 import { allowedCpus, pinProblem, pinProcess, pinWarning, resolvePin } from '../process/affinity.ts';
 import type { Launcher } from '../process/parent/launch.ts';

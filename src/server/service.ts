@@ -3,7 +3,7 @@
  * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
 import type { RuntimeConfig } from '../config/compile.ts';
-import { formatListen } from '../config/http/listen.ts';
+import { formatListen } from '../config/formats/listen.ts';
 import { mostRows, type PlannedStage, type StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import type { ListenerSpec } from '../core/endpoints.ts';

@@ -11,7 +11,7 @@ import {
   compileStream,
 } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
-import { formatListen } from '../../src/config/http/listen.ts';
+import { formatListen } from '../../src/config/formats/listen.ts';
 import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 
 const noFile = (path: string): string => {

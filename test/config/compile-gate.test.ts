@@ -51,7 +51,7 @@ test('the members of a composite are a list, or JSON as in earlier versions', ()
 });
 
 for (const [raw, reason] of [
-  [{ source: 'promtheus' }, /source: must be one of constant, saturation/],
+  [{ source: 'promtheus' }, /source: must be one of saturation, prometheus/],
   [{ baseline: 1.1 }, /baseline/],
   [{ maxSys: 'many' }, /maxSys: must be a number/],
   [{ unit: 'tokens' }, /costProperty/],

@@ -39,7 +39,7 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['runtime', { maxPayloadMb: 0 }, /^maxPayloadMb/],
   ['runtime', { maxPayloadMb: 513 }, /^maxPayloadMb/],
   ['runtime', { strictPins: 'yes' }, /^strictPins: must be boolean/],
-  ['runtime', { logLevel: 'loud' }, /^logLevel: .*trace, debug, info, warn, error/],
+  ['runtime', { logLevel: 'loud' }, /^logLevel: .*error, warn, info, debug, trace/],
   ['runtime', { engineCpus: '0-' }, /^engineCpus: "0-" is neither a core nor a range/],
   ['runtime', { serverCpus: 'all' }, /^serverCpus: "all"/],
   ['runtime', { serverCpus: '0 1' }, /^serverCpus/],

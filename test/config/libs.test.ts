@@ -4,17 +4,21 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createContext, runInContext } from 'node:vm';
-import { INLINE_NAMES, parseLibs } from '../../src/config/modules.ts';
+import * as formats from '../../src/config/formats/module-names.ts';
+import { parseLibs } from '../../src/config/modules.ts';
 import type { ModuleBinding } from '../../src/core/model.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 interface Dialog {
-  modelet: { modules: { problemOf(libs: readonly ModuleBinding[]): { error: string } | null } };
+  modelet: {
+    formats: typeof formats;
+    modules: { problemOf(libs: readonly ModuleBinding[]): { error: string } | null };
+  };
 }
 
 /** The script of the dialog, loaded with a Node-RED that allows everything. */
 function dialog(): Dialog['modelet']['modules'] {
-  const window = {} as Dialog;
+  const window = { modelet: { formats } } as Dialog;
   const utils = { parseModuleList: () => [], checkModuleAllowed: () => true };
   const RED = { events: { on: () => {} }, settings: { get: (_: string, otherwise: object) => otherwise }, utils };
   const script = readFileSync(join(repositoryRoot, 'resources', 'modules-list.js'), 'utf8');
@@ -22,6 +26,7 @@ function dialog(): Dialog['modelet']['modules'] {
   return window.modelet.modules;
 }
 
+const { INLINE_NAMES } = formats;
 const { problemOf } = dialog();
 
 function verdicts(libs: readonly ModuleBinding[]): [runtime: boolean, dialog: boolean] {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { formatCpus, parseCpus, parsePins } from '../../src/config/pins.ts';
+import { formatCpus, parseCpus, parsePins } from '../../src/config/formats/pins.ts';
 import type { Pin } from '../../src/core/model.ts';
 
 const READ: readonly (readonly [string, readonly Pin[]])[] = [

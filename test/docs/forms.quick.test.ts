@@ -10,6 +10,7 @@ import { repositoryRoot } from '../fixtures/repository.ts';
 const SCRIPTS: Readonly<Record<string, string>> = {
   clientKeys: 'client-keys.js',
   form: 'form.js',
+  defineNode: 'define-node.js',
   gateForm: 'gate-form.js',
   gatePanel: 'gate-panel.js',
   batcherLive: 'batcher-live.js',
@@ -29,6 +30,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
 };
 /** The scripts that a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
+  'define-node.js': ['form.js'],
   'gate-form.js': ['form.js', 'gate-presets.js'],
   'gate-panel.js': ['form.js', 'sidebar.css', 'sidebar-stage.css', 'gate-live.css'],
   'batcher-live.js': ['form.js'],

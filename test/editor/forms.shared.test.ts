@@ -5,3 +5,4 @@ import './forms/width.test.ts';
 import './forms/starts.test.ts';
 import './forms/dialogs.test.ts';
 import './forms/versions.test.ts';
+import './forms/new-property.test.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { parseCpus } from '../../src/config/pins.ts';
+import { parseCpus } from '../../src/config/formats/pins.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { until } from '../fixtures/polling.ts';

@@ -9,6 +9,7 @@ export const collector = {
       type: 'string',
       default: 'completion',
       enum: ['completion', 'arrival'],
+      icon: 'sort-amount-asc',
       description:
         '`completion`: a result leaves as soon as it is there. `arrival`: results leave in the order in which their requests entered; failed, dropped and expired requests free their place',
     },
@@ -16,6 +17,7 @@ export const collector = {
       type: 'string',
       default: 'whole',
       enum: ['whole', 'parts'],
+      icon: 'ellipsis-h',
       description:
         '`parts`: each part of a streamed result leaves as a message of its own. Not allowed with `order` `arrival`',
     },
@@ -23,6 +25,7 @@ export const collector = {
       type: 'string',
       default: 'upstream',
       enum: ['upstream', 'off'],
+      icon: 'exclamation-triangle',
       description:
         '`upstream`: the second output, if it is wired, gets the errors of the stages before this collector. `off`: this collector handles no errors',
     },
@@ -30,6 +33,8 @@ export const collector = {
       type: 'string',
       default: 'body',
       enum: ['body', 'keep'],
+      onlyIf: { catch: ['upstream'] },
+      icon: 'envelope-o',
       description:
         'Payload of an error on the second output. `body`: `{error: {code, message, stage, requestId}}`, safe for clients. `keep`: the value that the failing stage was given',
     },

@@ -9,6 +9,7 @@ export const join = {
       type: 'string',
       default: 'all',
       enum: ['all', 'first', 'quorum'],
+      icon: 'code-fork',
       description:
         '`all`: a result of every branch. `first`: the first result, as it is. `quorum`: results of as many branches as `quorum` says',
     },
@@ -17,12 +18,14 @@ export const join = {
       default: 0,
       minimum: 0,
       maximum: 1000,
+      icon: 'hashtag',
       description:
         'With `mode` `quorum`: number of results; 0: more than half of the branches. With another `mode` and a `key`: number of branches; 0: as many as are drawn',
     },
     key: {
       type: 'string',
       default: '',
+      icon: 'key',
       description: 'Message property that names a branch. Empty: the name of the last stage in the branch',
     },
     timeoutMs: {
@@ -30,12 +33,15 @@ export const join = {
       default: 30_000,
       minimum: 1,
       maximum: MAX_TIMEOUT_MS,
+      icon: 'clock-o',
+      unit: 'ms',
       description: 'Longest wait after the first branch has come. The wait also ends at the deadline of the request',
     },
     partial: {
       type: 'string',
       default: 'error',
       enum: ['error', 'keep'],
+      icon: 'adjust',
       description:
         '`error`: too few results are an error. `keep`: the results that came leave by output 1, and `msg.branches` says which branches failed and why',
     },

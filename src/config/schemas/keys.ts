@@ -1,4 +1,4 @@
-/** Settings of the clients that may use endpoints. The hashes of their keys are in the credentials. */
+/** Settings of the clients that may use endpoints. */
 import type { NodeSchema } from './node-schema.ts';
 
 export const keys = {
@@ -8,6 +8,7 @@ export const keys = {
     clients: {
       type: 'array',
       default: [],
+      format: 'clients',
       description:
         'The clients, `[{name, rate, concurrent, paths}]`: requests per second and requests at a time, blank for no limit, and the paths that the client may use, separated by commas, blank for all',
       items: {
@@ -22,4 +23,6 @@ export const keys = {
       },
     },
   },
+  // JSON with the hash of each key. As text, so that the dialog can add a key to the others.
+  credentials: { hashes: { type: 'text' } },
 } as const satisfies NodeSchema;

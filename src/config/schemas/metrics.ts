@@ -5,12 +5,20 @@ export const metrics = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Label of the node' },
-    runtime: { type: 'string', default: '', description: 'Runtime to report. Blank: the only one' },
+    runtime: {
+      type: 'string',
+      default: '',
+      refersTo: 'modelet-runtime',
+      icon: 'microchip',
+      description: 'Runtime to report. Blank: the only one',
+    },
     intervalMs: {
       type: 'integer',
       default: 1000,
       minimum: 100,
       maximum: 60 * 60 * 1000,
+      icon: 'clock-o',
+      unit: 'ms',
       description: 'Time from one message to the next, in ms',
     },
   },

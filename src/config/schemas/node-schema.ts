@@ -6,6 +6,18 @@ interface Field {
   readonly default?: string;
 }
 
+/** Formats that src/config/formats reads. Beside them, `property` is the name of a message property. */
+export type Format =
+  | ('base-url' | 'broker-url' | 'clients' | 'cores' | 'json' | 'json-schema' | 'key-prefix' | 'labels' | 'listen')
+  | ('media-types' | 'module' | 'origins' | 'path' | 'pins' | 'result-property' | 'server-url');
+
+/** Other properties, each with the values with which this one has an effect. Else the editor hides it and checks no more than its choices. */
+type Condition = Readonly<Record<string, readonly string[]>>;
+
+/**
+ * A property, declared for all who use it: deploys check it (validate.ts), the build makes its row, its default and its
+ * validator for the editor (scripts/editor-halves.mjs), and the documentation has a table of all of them.
+ */
 interface Property {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array';
   readonly default: string | number | boolean | readonly [];
@@ -23,11 +35,32 @@ interface Property {
         readonly required?: readonly string[];
         readonly properties: Readonly<Record<string, Field>>;
       };
+  /** What a text, or a list, stands for. */
+  readonly format?: Format | 'property';
+  /** Bounds of a text that is blank or a number. */
+  readonly numeric?: { readonly minimum: number; readonly maximum: number; readonly isWhole?: boolean };
+  /** The editor does not take blank text. */
+  readonly needed?: true;
+  /** Type of the node whose id this is; with `[]`, of the nodes whose ids these are. */
+  readonly refersTo?: string;
+  readonly onlyIf?: Condition;
+  /** Sign in front of the label, from Font Awesome. A property without one has no row of the usual form. */
+  readonly icon?: string;
+  /** Text behind the field: a key of the catalog below `unit`, or the unit itself. */
+  readonly unit?: string;
+}
+
+/** A secret, which Node-RED stores apart from the flows. It never sends passwords to the editor. */
+interface Credential {
+  readonly type: 'text' | 'password';
+  readonly icon?: string;
+  readonly onlyIf?: Condition;
 }
 
 export interface NodeSchema {
   readonly type: 'object';
   readonly properties: Readonly<Record<string, Property>>;
+  readonly credentials?: Readonly<Record<string, Credential>>;
 }
 
 /** One day. */

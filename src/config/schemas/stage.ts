@@ -10,11 +10,19 @@ export const stage = {
       description:
         'Name of the stage in metrics, errors and badges. Blank: the name of its file or module, else the node’s id',
     },
-    runtime: { type: 'string', default: '', description: 'Runtime that the stage belongs to' },
+    runtime: {
+      type: 'string',
+      default: '',
+      needed: true,
+      refersTo: 'modelet-runtime',
+      icon: 'microchip',
+      description: 'Runtime that the stage belongs to',
+    },
     source: {
       type: 'string',
       default: 'inline',
       enum: ['inline', 'file', 'module', 'onnx', 'python'],
+      icon: 'code',
       description: 'Where the modelet comes from',
     },
     setup: {
@@ -22,11 +30,17 @@ export const stage = {
       default: '',
       description: 'Inline code, tab *On Start*. Its return value is `state` in the other tabs',
     },
-    code: { type: 'string', default: 'return input;', description: 'Inline code, tab *Predict*' },
+    code: {
+      type: 'string',
+      default: 'return input;',
+      onlyIf: { source: ['inline'] },
+      description: 'Inline code, tab *Predict*',
+    },
     teardown: { type: 'string', default: '', description: 'Inline code, tab *On Stop*' },
     libs: {
       type: 'array',
       default: [],
+      onlyIf: { source: ['inline'] },
       description:
         'Modules that Node-RED installs, `[{var, module}]`. Inline code: each module is the variable `var`. `module`: the module itself, with a blank `var`',
       items: {
@@ -38,6 +52,9 @@ export const stage = {
     path: {
       type: 'string',
       default: '',
+      needed: true,
+      onlyIf: { source: ['file', 'onnx', 'python'] },
+      icon: 'file-code-o',
       description:
         'File of the modelet or model. Relative paths start at `fileWorkingDirectory`, else at the active project, else at the user directory',
     },
@@ -45,23 +62,32 @@ export const stage = {
       goesTo: 'engine',
       type: 'boolean',
       default: false,
+      onlyIf: { source: ['file', 'onnx', 'python'] },
+      icon: 'eye',
       description:
         '`true`: saving the file, or another one that it reads as it loads, starts new workers, which take over when they are ready',
     },
     module: {
       type: 'string',
       default: '',
+      format: 'module',
+      onlyIf: { source: ['module'] },
+      icon: 'cube',
       description: 'npm module that exports the modelet, optionally with a version: `name@1.2`',
     },
     python: {
       type: 'string',
       default: '',
+      onlyIf: { source: ['python'] },
+      icon: 'terminal',
       description:
         'Python interpreter: a path, or a name in the `PATH` of the workers. Blank: `.venv/bin/python` beside the file, else in the user directory, else `python3`',
     },
     init: {
       type: 'string',
       default: '{}',
+      format: 'json',
+      icon: 'sliders',
       description: 'JSON for the modelet, available as `init`. Values may name an environment variable',
     },
     predict: {
@@ -69,22 +95,31 @@ export const stage = {
       type: 'string',
       default: 'item',
       enum: ['item', 'batch'],
+      onlyIf: { source: ['inline', 'file', 'module', 'python'] },
+      icon: 'clone',
       description:
         '`item`: `predict` gets one input. `batch`: it gets an array and returns an array of the same length',
     },
     inputSchema: {
       type: 'string',
       default: '',
+      format: 'json-schema',
+      icon: 'check-square-o',
       description: 'JSON Schema of an input. Blank: the schema of the modelet, if it has one',
     },
     outputSchema: {
       type: 'string',
       default: '',
+      format: 'json-schema',
+      icon: 'check-square-o',
       description: 'JSON Schema of a result. Blank: the schema of the modelet, if it has one',
     },
     workers: {
       type: 'string',
       default: '',
+      numeric: { minimum: 1, maximum: 256, isWhole: true },
+      icon: 'cogs',
+      unit: 'workers',
       description: 'Number of workers, 1 to 256. Blank: one per entry of `cpus`, else one',
     },
     concurrency: {
@@ -93,18 +128,23 @@ export const stage = {
       default: 1,
       minimum: 1,
       maximum: 1000,
+      icon: 'align-left',
+      unit: 'calls',
       description:
         'Most calls of `predict` at a time in one worker, for code that is async because it waits: for an HTTP service or a database, for example',
     },
     cpus: {
       type: 'string',
       default: '',
+      format: 'pins',
+      icon: 'thumb-tack',
       description: 'Cores of the workers, one entry per worker: `0,1,2-3,[4,5]`',
     },
     placement: {
       type: 'string',
       default: 'local',
       enum: ['local', 'remote'],
+      icon: 'map-marker',
       description:
         '`local`: the workers run on this machine. `remote`: worker hosts (`modelet worker`) run them, over the broker of the runtime',
     },
@@ -113,25 +153,40 @@ export const stage = {
       type: 'string',
       default: 'process',
       enum: ['process', 'thread'],
+      icon: 'shield',
       description:
         '`process`: each worker is a process. `thread`: each worker is a thread of the engine; only for code that is all JavaScript',
     },
     env: {
       type: 'string',
       default: '',
+      format: 'json',
+      icon: 'list',
       description:
         'JSON: environment variables of the workers, or an array with one object per worker. Values may name an environment variable',
     },
-    input: { type: 'string', default: 'payload', description: 'Message property that is the input' },
+    input: {
+      type: 'string',
+      default: 'payload',
+      format: 'property',
+      needed: true,
+      icon: 'sign-in',
+      description: 'Message property that is the input',
+    },
     output: {
       type: 'string',
       default: 'payload',
+      format: 'result-property',
+      needed: true,
+      icon: 'sign-out',
       description:
         'Message property that receives the result. `req` and `res` are not allowed: they belong to the HTTP client',
     },
     mediaTypes: {
       type: 'string',
       default: 'application/json, application/msgpack',
+      format: 'media-types',
+      icon: 'globe',
       description: 'Media types that the body of an HTTP request may have. `image/*` and `*/*` are allowed',
     },
     capacity: {
@@ -140,12 +195,15 @@ export const stage = {
       default: 1024,
       minimum: 1,
       maximum: 1_000_000,
+      icon: 'inbox',
+      unit: 'items',
       description: 'Most items in the queue',
     },
     overflow: {
       type: 'string',
       default: 'auto',
       enum: ['auto', 'refuse', 'wait', 'drop-oldest'],
+      icon: 'filter',
       description:
         'When the queue is full: `refuse` answers 429; `wait` waits for room; `drop-oldest` drops the oldest item of the lowest priority; `auto` refuses HTTP clients and lets others wait',
     },
@@ -155,11 +213,16 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
+      icon: 'hourglass-end',
+      unit: 'ms',
       description: 'Items that have waited longer are dropped and not run, in ms. 0: no limit',
     },
     dropKey: {
       type: 'string',
       default: '',
+      format: 'property',
+      onlyIf: { overflow: ['drop-oldest'] },
+      icon: 'key',
       description: 'For `drop-oldest`: a message property. A new item evicts an item with the same value first',
     },
     cache: {
@@ -167,6 +230,8 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: 1_000_000,
+      icon: 'bolt',
+      unit: 'results',
       description: 'Most results to keep. 0: no cache',
     },
     cacheMb: {
@@ -174,6 +239,8 @@ export const stage = {
       default: 64,
       minimum: 1,
       maximum: 1_048_576,
+      icon: 'hdd-o',
+      unit: 'MB',
       description: 'Most memory for kept results, in MB',
     },
     cacheTtlMs: {
@@ -181,11 +248,14 @@ export const stage = {
       default: 60_000,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
+      icon: 'history',
+      unit: 'ms',
       description: 'How long to keep a result, in ms. 0: no limit',
     },
     versions: {
       type: 'array',
       default: [],
+      refersTo: 'modelet-stage[]',
       description: 'Ids of other stages of the same runtime that take a share of the requests',
       items: { type: 'string' },
     },
@@ -203,12 +273,17 @@ export const stage = {
     sticky: {
       type: 'string',
       default: '',
+      format: 'property',
+      icon: 'user',
       description:
         'Message property whose value stays on one version: `user`, or `req.headers.NAME` for a header. Blank: each request by itself',
     },
     rollback: {
       type: 'string',
       default: '',
+      numeric: { minimum: 0, maximum: 100 },
+      icon: 'undo',
+      unit: 'rollback',
       description:
         'Percent of the requests of a version. It gets no more of them if of its last 100, at least 20, so many more fail than of the requests of its base in the same time. Blank: never',
     },
@@ -218,6 +293,8 @@ export const stage = {
       default: 60_000,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
+      icon: 'clock-o',
+      unit: 'ms',
       description:
         'Time limit for a worker to become ready, in ms, from its last sign of progress: output, `ctx.progress`, bytes or memory that grow. A slower worker is killed, and the next one has twice the time. 0: none',
     },
@@ -227,6 +304,8 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
+      icon: 'hourglass-half',
+      unit: 'ms',
       description:
         'Time limit for one batch, in ms. A slower worker is killed and replaced, and its items fail with `deadline_exceeded`. 0: none while a caller waits. Once its last caller has gone, a batch may run on for the `timeoutMs` of the runtime (at least 10 s, and as long as the worker took to start)',
     },
@@ -234,6 +313,7 @@ export const stage = {
       goesTo: 'engine',
       type: 'boolean',
       default: false,
+      icon: 'repeat',
       description:
         '`true`: if a worker dies, its items run once more, one by one, so that only the item that killed it fails. Off by default because `predict` may have side effects',
     },
@@ -242,6 +322,7 @@ export const stage = {
       type: 'string',
       default: 'auto',
       enum: ['auto', 'on', 'off'],
+      icon: 'code-fork',
       description:
         'When a call for a whole batch fails: `on` runs its items once more, one by one, so that only the item at fault fails; `off` fails them all; `auto` is `on` for ONNX models, and `off` for code, which may have side effects',
     },
@@ -251,6 +332,8 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: 1_048_576,
+      icon: 'database',
+      unit: 'MB',
       description: 'Largest JavaScript heap of a worker, in MB. 0: the default of Node.js. Python ignores it',
     },
     maxRssMb: {
@@ -259,6 +342,8 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: 1_048_576,
+      icon: 'tachometer',
+      unit: 'MB',
       description: 'Memory of a worker above which a new worker replaces it, in MB. 0: no limit',
     },
     recycleAfter: {
@@ -267,6 +352,8 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: 1_000_000_000,
+      icon: 'recycle',
+      unit: 'batches',
       description: 'Number of batches after which a new worker replaces the old one. 0: never',
     },
   },

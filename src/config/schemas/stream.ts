@@ -9,12 +9,15 @@ export const stream = {
       type: 'string',
       default: 'sse',
       enum: ['sse', 'openai', 'jsonl', 'raw', 'websocket'],
+      icon: 'ellipsis-h',
       description:
         '`sse`: server-sent events. `openai`: as chat completions of OpenAI. `jsonl`: a line of JSON for each part. `raw`: the parts alone. `websocket`: over a WebSocket, a message for each line of `jsonl`',
     },
     event: {
       type: 'string',
       default: '',
+      onlyIf: { format: ['sse'] },
+      icon: 'bookmark-o',
       description: 'With `format` `sse`: name of the event that each part is. Empty: clients call it `message`',
     },
     heartbeatMs: {
@@ -22,6 +25,9 @@ export const stream = {
       default: 15_000,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
+      onlyIf: { format: ['sse', 'openai', 'websocket'] },
+      icon: 'heartbeat',
+      unit: 'ms',
       description:
         'With `format` `sse`, `openai` or `websocket`: longest silence before a comment, or a ping, is sent, so that nothing closes the connection. 0: none',
     },

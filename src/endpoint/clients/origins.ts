@@ -3,7 +3,7 @@
  * from its script unless it allows their page. Requests of other clients are neither refused nor changed by this.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ANY_ORIGIN } from '../../config/http/listen.ts';
+import { ANY_ORIGIN } from '../../config/formats/urls.ts';
 
 /** What an endpoint does for pages of other origins. */
 export interface OtherOrigins {

@@ -10,7 +10,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, ListenOptions, Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
-import { formatListen } from '../../config/http/listen.ts';
+import { formatListen } from '../../config/formats/listen.ts';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import type { ListenAddress, ListenerState, TlsFiles } from '../../core/endpoints.ts';
 import { asError } from '../../core/errors.ts';

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { compileBroker } from '../../config/compile.ts';
-import { parsePins } from '../../config/pins.ts';
+import { parsePins } from '../../config/formats/pins.ts';
 import type { RemotePlace } from '../../core/model.ts';
 import type { HostRules } from './installed-stage.ts';
 import type { HostSpec } from './worker-host.ts';

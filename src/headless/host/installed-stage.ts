@@ -2,7 +2,7 @@
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, join } from 'node:path';
-import { parsePins } from '../../config/pins.ts';
+import { parsePins } from '../../config/formats/pins.ts';
 import type { PlannedStage } from '../../config/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { StageSource, WorkerPlacement } from '../../core/model.ts';

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { promisify } from 'node:util';
-import { formatCpus } from '../../config/pins.ts';
+import { formatCpus } from '../../config/formats/pins.ts';
 import { asError } from '../../core/errors.ts';
 import { inheritedEnvironment } from '../node-options.ts';
 import { programPath } from '../search-path.ts';

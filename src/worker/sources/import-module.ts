@@ -3,7 +3,7 @@ import { createRequire, isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { compileFunction, constants } from 'node:vm';
-import { packageOf } from '../../config/modules.ts';
+import { packageOf } from '../../config/formats/module-names.ts';
 import { ModeletError } from '../../core/errors.ts';
 
 /**

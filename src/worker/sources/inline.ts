@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
-import { INLINE_NAMES } from '../../config/modules.ts';
+import { INLINE_NAMES } from '../../config/formats/module-names.ts';
 import { asError, isModeletError } from '../../core/errors.ts';
 import type { ModuleBinding, StageSource } from '../../core/model.ts';
 import { type LoadSource, type ModeletContext, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';

@@ -1,0 +1,64 @@
+/** Names of npm modules, as Node-RED takes them, and of the variables that inline code has for them. */
+import { unreadable } from './unreadable.ts';
+
+/** `name`, `@scope/name` or `name/part`, with or without `@version`. */
+const MODULE = /^(((?:@[\w.~-]+\/)?[\w~-][\w.~-]*)(?:\/[\w.~-]+)*)(?:@([\w.^~*|<>= -]+))?$/;
+
+/** Names that all inline code has, in the order of its parameters. */
+export const INLINE_NAMES: readonly string[] = [
+  ...['msg', 'input', 'state', 'init', 'ctx', 'node', 'env', 'require', 'flow', 'global', 'context', 'RED'],
+];
+
+const RESERVED: ReadonlySet<string> = new Set([
+  ...INLINE_NAMES,
+  ...'console arguments await break case catch class const continue debugger default delete do else enum'.split(' '),
+  ...'eval export extends false finally for function if implements import in instanceof interface let'.split(' '),
+  ...'new null package private protected public return static super switch this throw true try typeof'.split(' '),
+  ...'var void while with yield'.split(' '),
+]);
+
+const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
+
+/** A name in its parts. */
+interface ModuleName {
+  /** As an `import` has it: without the version. */
+  readonly module: string;
+  /** Without the part. */
+  readonly package: string;
+  /** Blank if there is none. */
+  readonly version: string;
+}
+
+/** Returns the package of a module, without its part and version. */
+export function packageOf(module: string): string {
+  return MODULE.exec(module)?.[2] ?? module;
+}
+
+/** @throws Unreadable */
+export function splitModule(text: string): ModuleName {
+  const [, module, name, version = ''] = MODULE.exec(text.trim()) ?? [];
+  if (module === undefined || name === undefined) {
+    throw unreadable(`"${text.trim()}" is not the name of an npm module`, 'module');
+  }
+  return { module, package: name, version };
+}
+
+/**
+ * Checks the variables of modules, in order.
+ * @throws Unreadable for a variable that is not valid, or taken; it names the variable, or the module that has none
+ */
+export function checkVariables(libs: readonly { readonly var: string; readonly module: string }[]): void {
+  const taken = new Set<string>();
+  for (const { var: given, module } of libs) {
+    const name = given.trim();
+    const fail = (message: string, reason: string): Error =>
+      unreadable(message, reason, { name: name || module.trim() });
+    if (name === '') throw fail(`the module ${module.trim()} needs a variable`, 'noVariable');
+    if (!IDENTIFIER.test(name)) throw fail(`"${name}" cannot name a variable`, 'variable');
+    if (RESERVED.has(name)) {
+      throw fail(`the name ${name} is a word of JavaScript or a variable that the code has anyway`, 'reserved');
+    }
+    if (taken.has(name)) throw fail(`two modules have the variable ${name}`, 'twice');
+    taken.add(name);
+  }
+}
