@@ -78,7 +78,7 @@ export function roomOf({ capacity, batching, modelet }: StageDefinition): number
 }
 
 /**
- * Returns how many rows of one request may be requests of their own: as many as find room in the table of open requests
+ * Returns how many rows of one request may each be a request: as many as find room in the table of open requests
  * and in the first queue. 0 unless each stage has shown that rows may be, and has batches in which they run together.
  * Versions of a stage would share them out.
  */

@@ -5,6 +5,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { PathRules } from '../core/endpoints.ts';
 import { Exchange } from './exchange.ts';
+import { OwnForm } from './own-form.ts';
 import { isForFlow, originForm, unescapedPath } from './request-head.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
 import { Models } from './v2/models.ts';
@@ -70,7 +71,7 @@ export class Endpoints {
     const query = queryAt < 0 ? '' : url.slice(queryAt + 1);
     if (isForFlow(request.headers, query, endpoint.spec.mediaTypes)) return false;
     endpoint.origins?.mark(request, response);
-    new Exchange(endpoint, request, response).begin();
+    new Exchange(endpoint, request, response, (call) => new OwnForm(call)).begin();
     return true;
   }
 

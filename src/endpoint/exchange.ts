@@ -1,280 +1,170 @@
 /**
- * One request to a compiled endpoint, from its headers to its answer. It never becomes a message.
+ * One request to a compiled endpoint, from its headers to its answer. It never becomes a message. Its form says what its
+ * body means and writes its answer: the endpoint's own form, or that of the KServe v2 protocol.
  *
  *   reading    the body arrives                       -> submitted | ended
  *   submitted  the runtime has the request            -> ended
  *   ended      it is answered, or its client is gone
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { StreamSpec } from '../core/endpoints.ts';
-import { asModeletError, isLasting, ModeletError } from '../core/errors.ts';
-import type { Payload, RequestNumber } from '../core/model.ts';
+import { asModeletError, ModeletError } from '../core/errors.ts';
+import type { Outcome, Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
-import { CODEC, encodePayload } from '../wire/codec/codec.ts';
-import { tooLarge } from '../wire/codec/payload-limits.ts';
-import { bodyOfPayload, bodyOfValue } from './answer.ts';
-import { checkMediaType, checkMsgpackCoding, decodeText } from './body.ts';
-import { errorBody } from './client-text.ts';
-import { type AnswerForm, answerForm } from './media-type.ts';
-import { type BodyReadEvents, readBody } from './read-body.ts';
-import { parseTimeout, type RequestHead, readHead } from './request-head.ts';
+import { type BodyReadEvents, type BodyToRead, readBody } from './read-body.ts';
 import { REQUEST_ID, requestIdOf } from './request-id.ts';
-import { writeAnswer } from './response-writer.ts';
+import { Rows, type RowsRequest } from './rows.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
-import { chatForm, chatRequestOf } from './streaming/chat-form.ts';
-import { asksBase64In, isForEmbeddings, payloadInBase64 } from './streaming/embeddings.ts';
-import { ResultStream, whenRead } from './streaming/result-stream.ts';
-import { formOf, streamForm } from './streaming/stream-form.ts';
-import { decodeMsgpack } from './values/msgpack.ts';
+import { whenRead } from './streaming/result-stream.ts';
+
+/** A request and its answer. */
+export interface HttpCall {
+  readonly endpoint: ServedEndpoint;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+}
+
+/** One item, or rows of which each is an item. */
+export type Input = OneItem | RowItems;
+
+interface OneItem {
+  readonly payload: Payload;
+  /** Writes a part of the result. Absent: the result comes as a whole. @throws ModeletError */
+  readonly onPart?: ((part: Payload) => void) | undefined;
+  onSettled(settlement: Settlement): void;
+}
+
+type RowItems = Pick<RowsRequest, 'payloads' | 'onSettled'>;
+
+/** What one request means, and how it is answered. It serves one request only. */
+export interface RequestForm {
+  /**
+   * Returns how to read the body; null: it is read already.
+   * @throws ModeletError if the headers are enough to refuse the request
+   */
+  head(): BodyToRead | null;
+  /** Returns the error for a body with more bytes than `head` allows. @throws ModeletError for a better reason */
+  tooLarge(): ModeletError;
+  /** @throws ModeletError if the body is no input */
+  input(body: Buffer): Input;
+  /** Time limit that the client asks for, in ms; 0: none, or `input` has not been called. */
+  readonly timeoutMs: number;
+  /** Answers a request that the runtime does not get. */
+  refuse(error: ModeletError): void;
+}
 
 type ExchangeState =
   | { readonly tag: 'reading'; readonly stop: () => void }
-  /** `payload`: kept only for an answer that repeats it. */
-  | { readonly tag: 'submitted'; readonly id: RequestNumber; readonly payload: Payload | null }
+  | { readonly tag: 'submitted'; abandon(error: ModeletError): void }
   | { readonly tag: 'ended' };
 
-/**
- * The part that finds an error. In a flow, Node-RED's body parsers answer errors of the body themselves; errors of the
- * request reach the pipeline first, and so the flow's own answer for errors.
- */
-type Finder = 'parser' | 'pipeline';
-
 const ENDED: ExchangeState = { tag: 'ended' };
+const NOTHING = Buffer.alloc(0);
 const IDLE: ExchangeState = { tag: 'reading', stop: () => {} };
-const EMPTY_TEXT: Payload = { codec: CODEC.json, bytes: Buffer.from('""') };
-const EMPTY_BYTES: Payload = { codec: CODEC.bytes, bytes: Buffer.alloc(0) };
-const EMPTY_OBJECT: Payload = { codec: CODEC.json, bytes: Buffer.from('{}') };
 
 export class Exchange implements BodyReadEvents {
-  readonly #endpoint: ServedEndpoint;
-  readonly #request: IncomingMessage;
-  readonly #response: ServerResponse;
-  readonly #requestId: string;
+  readonly #call: HttpCall;
+  readonly #form: RequestForm;
   #state: ExchangeState = IDLE;
-  #head: RequestHead | null = null;
-  /** Time limit that the client asks for, in ms; 0: none. null: the headers have not been checked yet. */
-  #ownTimeoutMs: number | null = null;
-  /** null: the answer is written in one go. */
-  #stream: ResultStream | null = null;
-  /** Whether the client wants embeddings as base64. */
-  #base64 = false;
 
-  constructor(endpoint: ServedEndpoint, request: IncomingMessage, response: ServerResponse) {
-    this.#endpoint = endpoint;
-    this.#request = request;
-    this.#response = response;
-    this.#requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
+  /** @param form makes the form of the request */
+  constructor(
+    endpoint: ServedEndpoint,
+    request: IncomingMessage,
+    response: ServerResponse,
+    form: (call: HttpCall) => RequestForm,
+  ) {
+    const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
+    this.#call = { endpoint, request, response, requestId };
+    this.#form = form(this.#call);
   }
 
   /** Starts to read the request. Never throws. */
   begin(): void {
-    this.#response.on('close', () => this.#closed());
-    try {
-      const { clients, spec } = this.#endpoint;
-      clients.admit(this.#request.headers, this.#response, spec.path);
-      this.#head = readHead(this.#request.headers);
-    } catch (thrown) {
-      this.#refuse(asModeletError(thrown, 'bad_request'), 'parser');
-      return;
-    }
-    const { type, length, coding } = this.#head;
-    const most = this.#mostBytes(type.kind);
-    // The headers alone may be enough to refuse the body.
-    if (length !== null && length > 0 && coding === 'identity') {
-      if (length > most) {
-        this.onTooLarge();
-        return;
-      }
-      if (!this.#isAcceptable()) return;
-    }
-    this.#state = { tag: 'reading', stop: readBody(this.#request, { coding, length, most }, this) };
+    const { endpoint, request, response } = this.#call;
+    response.once('close', () => this.#closed());
+    this.#orRefuse(() => {
+      endpoint.clients.admit(request.headers, response, endpoint.spec.path);
+      const body = this.#form.head();
+      if (!body) this.#submit(this.#form.input(NOTHING));
+      // The headers alone may be enough to refuse the body.
+      else if (body.coding === 'identity' && (body.length ?? 0) > body.most) throw this.#form.tooLarge();
+      else this.#state = { tag: 'reading', stop: readBody(request, body, this) };
+    });
   }
 
   onBody(body: Buffer): void {
-    if (this.#state.tag !== 'reading') return;
-    const head = this.#head as RequestHead;
-    const empty = body.length === 0 ? emptyPayload(head) : null;
-    // A body that is empty is of no type, unless its parser makes an object of it.
-    if ((!empty || empty === EMPTY_OBJECT) && !this.#isAcceptable()) return;
-    try {
-      this.#submit(empty ?? this.#payload(body));
-    } catch (thrown) {
-      this.#refuse(asModeletError(thrown, 'invalid_input'), 'pipeline');
-    }
+    if (this.#state.tag === 'reading') this.#orRefuse(() => this.#submit(this.#form.input(body)));
   }
 
   onTooLarge(): void {
-    const { maxJson, maxBytes } = this.#endpoint.limits;
-    const { kind } = (this.#head as RequestHead).type;
-    if (kind === 'json') {
-      const text = `the body is larger than ${maxJson.name}`;
-      this.#refuse(new ModeletError('payload_too_large', text), 'parser');
-    } else if (kind === 'msgpack') {
-      this.#refuse(new ModeletError('payload_too_large', 'the body is larger than the runtime takes'), 'parser');
-    } else if (this.#isAcceptable()) {
-      this.#refuse(tooLarge({ blame: 'invalid_input', maxBytes }, 'too large'), 'pipeline');
-    }
+    this.#orRefuse(() => {
+      throw this.#form.tooLarge();
+    });
   }
 
   onMalformed(error: Error): void {
-    this.#refuse(new ModeletError('bad_request', `the body cannot be read: ${error.message}`), 'parser');
-  }
-
-  #mostBytes(kind: RequestHead['type']['kind']): number {
-    const { maxJson, maxBytes } = this.#endpoint.limits;
-    return kind === 'json' ? maxJson.bytes : maxBytes;
-  }
-
-  /** Answers with the reason if the request cannot be accepted as its headers are. */
-  #isAcceptable(): boolean {
-    if (this.#ownTimeoutMs !== null) return true;
-    const { headers } = this.#request;
-    const { type, contentType } = this.#head as RequestHead;
-    try {
-      const timeoutMs = parseTimeout(headers['timeout']);
-      checkMediaType(contentType, this.#endpoint.spec.mediaTypes);
-      if (type.kind === 'msgpack') checkMsgpackCoding(headers['content-encoding']);
-      this.#ownTimeoutMs = timeoutMs;
-      return true;
-    } catch (thrown) {
-      this.#refuse(asModeletError(thrown, 'bad_request'), 'pipeline');
-      return false;
-    }
-  }
-
-  /** @throws ModeletError `bad_request`, `payload_too_large` */
-  #payload(body: Buffer): Payload {
-    const { maxBytes } = this.#endpoint.limits;
-    const { type } = this.#head as RequestHead;
-    switch (type.kind) {
-      case 'json':
-      case 'json value':
-        if (body.length > maxBytes) throw tooLarge({ blame: 'invalid_input', maxBytes }, `${body.length} bytes`);
-        return { codec: CODEC.jsonText, bytes: body };
-      case 'bytes':
-        return { codec: CODEC.bytes, bytes: body };
-      case 'msgpack':
-        return encodePayload(decodeMsgpack(body), { blame: 'invalid_input', maxBytes });
-      default:
-        return encodePayload(decodeText(body, type), { blame: 'invalid_input', maxBytes });
-    }
+    this.#refuse(new ModeletError('bad_request', `the body cannot be read: ${error.message}`));
   }
 
   /** @throws ModeletError if the runtime refuses the request */
-  #submit(payload: Payload): void {
-    const { runtime, limits, spec } = this.#endpoint;
-    const own = this.#ownTimeoutMs ?? parseTimeout(this.#request.headers['timeout']);
-    const timeoutMs = own > 0 && (limits.timeoutMs === 0 || own < limits.timeoutMs) ? own : limits.timeoutMs;
-    this.#base64 = this.#head?.type.kind === 'json' && isForEmbeddings(spec.path) && asksBase64In(payload);
-    if (spec.parts) this.#stream = this.#openStream(spec.parts.stream, payload);
+  #submit(input: Input): void {
+    const { endpoint, request, requestId } = this.#call;
+    const { runtime, limits } = endpoint;
+    const deadline = runtime.deadlineFor(shortest(this.#form.timeoutMs, limits.timeoutMs));
+    if ('payloads' in input) {
+      const { payloads } = input;
+      const onSettled = (outcome: Outcome<readonly Payload[]>): void => this.#settled(() => input.onSettled(outcome));
+      const rows = new Rows(runtime, { requestId, payloads, deadline, http: request, onSettled });
+      this.#state = { tag: 'submitted', abandon: (error) => rows.abandon(error) };
+      return;
+    }
+    const { payload, onPart } = input;
     const id = runtime.submit({
-      requestId: this.#requestId,
+      requestId,
       payload,
-      deadline: runtime.deadlineFor(timeoutMs),
-      http: this.#request,
-      onPart: spec.parts ? (part, taken) => this.#part(part, taken) : undefined,
-      onSettled: (settlement) => this.#settled(settlement),
+      deadline,
+      http: request,
+      onPart: onPart && ((part, taken) => this.#part(() => onPart(part), taken)),
+      onSettled: (settlement) => this.#settled(() => input.onSettled(settlement)),
     });
-    this.#state = { tag: 'submitted', id, payload: spec.errorPayload === 'keep' ? payload : null };
+    this.#state = { tag: 'submitted', abandon: (error) => runtime.abandon(id, error) };
   }
 
-  /** @param stream null: the client and the headers of the answer choose the form */
-  #openStream(stream: StreamSpec | null, payload: Payload): ResultStream {
-    const { answer, limits } = this.#endpoint;
-    const requestId = this.#requestId;
-    const json = this.#head?.type.kind === 'json' ? payload : null;
-    const form = stream
-      ? formOf(stream, () => chatForm(chatRequestOf(json, requestId), limits.maxBytes))
-      : streamForm(this.#request.headers.accept, answer.contentType?.bytes ?? null);
-    return new ResultStream(this.#response, { requestId, answer, form, heartbeatMs: stream?.heartbeatMs ?? 0 });
-  }
-
-  #part(part: Payload, taken: () => void): void {
+  #part(write: () => void, taken: () => void): void {
     const state = this.#state;
     if (state.tag !== 'submitted') return;
     try {
-      this.#stream?.part(part);
+      write();
     } catch (thrown) {
-      this.#endpoint.runtime.abandon(state.id, asModeletError(thrown, 'modelet_failed'));
+      state.abandon(asModeletError(thrown, 'modelet_failed'));
       return;
     }
     // What a client does not read stays in memory, so the modelet makes no further parts until it reads.
-    whenRead(this.#response, taken);
+    whenRead(this.#call.response, taken);
   }
 
-  #settled({ outcome, timings, gathered }: Settlement): void {
-    const state = this.#state;
-    if (state.tag !== 'submitted') return;
+  #settled(answer: () => void): void {
+    if (this.#state.tag !== 'submitted') return;
     this.#state = ENDED;
-    if (outcome.ok) {
-      this.#answer(outcome.value);
-      return;
+    answer();
+  }
+
+  #orRefuse(act: () => void): void {
+    try {
+      act();
+    } catch (thrown) {
+      this.#refuse(asModeletError(thrown, 'bad_request'));
     }
-    const { error } = outcome;
-    const { stageNames } = this.#endpoint;
-    if (error.code === 'bad_request' && this.#head?.type.kind === 'json') {
-      // In a flow, no stage has seen the request yet.
-      this.#answerError(new ModeletError('bad_request', error.message), 'parser', null);
-      return;
-    }
-    // A gather is no stage, and neither is one of its branches to blame if they were late.
-    if (gathered?.failed === undefined || gathered.failed === null)
-      error.stage ??= stageNames[timings.length] ?? stageNames[0];
-    this.#answerError(error, 'pipeline', outcome.input ?? state.payload);
   }
 
   /** Ends a request that the runtime does not get. */
-  #refuse(error: ModeletError, finder: Finder): void {
+  #refuse(error: ModeletError): void {
     if (this.#state.tag !== 'reading') return;
     this.#state = ENDED;
     // The runtime has counted what it has refused itself.
-    this.#endpoint.runtime.refused(error, this.#requestId);
-    if (finder === 'pipeline') error.stage ??= this.#endpoint.stageNames[0];
-    this.#answerError(error, finder, null);
-  }
-
-  #answer(value: Payload): void {
-    const { answer } = this.#endpoint;
-    try {
-      if (this.#stream) {
-        this.#stream.end(value);
-        return;
-      }
-      const typed = answer.contentType !== null;
-      const body = this.#base64
-        ? bodyOfValue(payloadInBase64(value), this.#form, typed)
-        : bodyOfPayload(value, this.#form, typed);
-      writeAnswer(this.#response, { status: answer.statusCode ?? 200, requestId: this.#requestId, answer }, body);
-    } catch (thrown) {
-      const error = asModeletError(thrown, 'modelet_failed');
-      // Otherwise the HTTP response node would find it, behind the pipeline.
-      const isOurs = error.code === 'protocol_error' || this.#stream !== null;
-      if (isOurs) error.stage ??= this.#endpoint.stageNames.at(-1);
-      this.#answerError(error, isOurs ? 'pipeline' : 'parser', null);
-    }
-  }
-
-  /** @param input the value that the failing stage got, for an answer that repeats it */
-  #answerError(error: ModeletError, finder: Finder, input: Payload | null): void {
-    const { failure, direct, spec } = this.#endpoint;
-    const { code, message, stage, details, statusCode, retryAfterSeconds } = error;
-    const answer = (finder === 'pipeline' ? failure : null) ?? direct;
-    const content = errorBody({ code, message, stage, requestId: this.#requestId, details });
-    if (this.#stream?.hasBegun) {
-      this.#stream.fail(content);
-      return;
-    }
-    const typed = answer.contentType !== null;
-    const keeps = answer === failure && spec.errorPayload === 'keep' && input !== null;
-    const body = keeps ? keptBody(input, this.#form, typed) : bodyOfValue(content, this.#form, typed);
-    const status = answer.statusCode ?? statusCode;
-    const head = { status, requestId: this.#requestId, answer, retryAfterSeconds, isLasting: isLasting(code) };
-    writeAnswer(this.#response, head, body);
-  }
-
-  get #form(): AnswerForm {
-    const { accept } = this.#request.headers;
-    return answerForm(accept, this.#head?.type.media ?? null);
+    this.#call.endpoint.runtime.refused(error, this.#call.requestId);
+    this.#form.refuse(error);
   }
 
   /** The client has its answer, or has gone. */
@@ -282,23 +172,11 @@ export class Exchange implements BodyReadEvents {
     const state = this.#state;
     this.#state = ENDED;
     if (state.tag === 'reading') state.stop();
-    if (state.tag !== 'submitted') return;
-    this.#endpoint.runtime.abandon(state.id, new ModeletError('cancelled', 'the HTTP client went away'));
+    else if (state.tag === 'submitted') state.abandon(new ModeletError('cancelled', 'the HTTP client went away'));
   }
 }
 
-/** Returns the payload that Node-RED's body parsers make of an empty body. */
-function emptyPayload({ type: { kind }, announced }: RequestHead): Payload {
-  if (announced && (kind === 'json' || kind === 'form')) return EMPTY_OBJECT;
-  return kind === 'bytes' ? EMPTY_BYTES : EMPTY_TEXT;
-}
-
-/** Returns the body of an answer that repeats what a failed stage got. */
-function keptBody(input: Payload, form: AnswerForm, typed: boolean): ReturnType<typeof bodyOfPayload> {
-  try {
-    return bodyOfPayload(input, form, typed);
-  } catch {
-    // A body that is not JSON is text.
-    return bodyOfValue(Buffer.from(input.bytes).toString(), form, typed);
-  }
+/** Returns the shorter of two time limits; 0 is none. */
+export function shortest(one: number, other: number): number {
+  return one > 0 && (other === 0 || one < other) ? one : other;
 }

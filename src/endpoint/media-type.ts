@@ -52,7 +52,7 @@ interface Liking {
 const NOT_NAMED: Liking = { quality: 0, exactness: 0, position: Number.POSITIVE_INFINITY };
 
 /**
- * Returns the form of the answer. `accept` is the header. A caller that names no form gets the form of its own body. A
+ * Returns the form of the answer. `accept` is the header. A caller that names no form gets the form of its body. A
  * caller that accepts neither form still gets one, as RFC 9110 allows: any answer tells it more than none.
  */
 export function answerForm(accept: string | undefined, sent: MediaKind | null): AnswerForm {

@@ -1,6 +1,6 @@
 /**
  * One request of a client as several requests to the runtime: each of its rows is an item, which runs beside those of
- * other clients. All rows are admitted, or none; they end together.
+ * other clients. The runtime admits all rows or refuses all, and they end together.
  *
  *   open   rows are under way                                                   -> ended
  *   ended  all results have come, or a row has failed, or the client has gone
@@ -29,7 +29,7 @@ export class Rows {
   readonly #onSettled: RowsRequest['onSettled'];
   #state: RowsState;
 
-  /** Submits the rows. @throws ModeletError if the runtime refuses one; then none of them runs on */
+  /** Submits the rows. @throws ModeletError if the runtime refuses one; all others are cancelled then */
   constructor(runtime: Pick<EndpointRuntime, 'submit' | 'abandon'>, { payloads, onSettled, ...shared }: RowsRequest) {
     this.#runtime = runtime;
     this.#onSettled = onSettled;

@@ -33,7 +33,7 @@ export interface DescribedRoute {
   /** Of the first and the last stage; null: none has loaded yet. */
   readonly first: ModeletDescription | null;
   readonly last: ModeletDescription | null;
-  /** Most rows of one request that may be requests of their own; 0: the route has not shown that rows may be. */
+  /** Most rows of one request of which each may be a request; 0: the route has not shown that rows may be. */
   readonly mostRows: number;
 }
 

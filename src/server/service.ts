@@ -266,7 +266,7 @@ export class Service {
     return this.#told.description(this.#planner.stageAt(node) ?? 0);
   }
 
-  /** Returns how many rows of one request may be requests of their own at the stages of nodes, see `mostRows`. */
+  /** Returns how many rows of one request may each be a request at the stages of nodes, see `mostRows`. */
   mostRows(nodes: readonly string[]): number {
     const stages = nodes.flatMap((node) => this.stage(this.#planner.stageAt(node) ?? 0) ?? []);
     return mostRows(stages, ({ id }) => this.description(id), this.config.capacity);

@@ -9,7 +9,7 @@
 import type { ServerResponse } from 'node:http';
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import type { Payload } from '../../core/model.ts';
-import { headersOf } from '../response-writer.ts';
+import { headersOf } from '../answer.ts';
 import type { PreparedAnswer } from '../served-endpoint.ts';
 import type { StreamForm } from './stream-form.ts';
 

@@ -13,12 +13,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { asModeletError } from '../../core/errors.ts';
 import { quoted } from '../../core/text.ts';
+import { writeAnswer } from '../answer.ts';
+import { Exchange } from '../exchange.ts';
 import { isInRanges, JSON_TYPE } from '../media-type.ts';
 import { REQUEST_ID, requestIdOf } from '../request-id.ts';
-import { writeAnswer } from '../response-writer.ts';
 import { prepareAnswer, type ServedEndpoint } from '../served-endpoint.ts';
 import { jsonAnswer, VERSION } from './infer-answer.ts';
-import { InferExchange } from './infer-exchange.ts';
+import { InferForm } from './infer-form.ts';
 import { inputsOf, outputsOf } from './metadata.ts';
 
 const OURS = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
@@ -94,9 +95,7 @@ function infer(
   const { name, version, action } = placeOf(path);
   const endpoint = version === VERSION ? served.get(name) : undefined;
   if (!endpoint || action !== 'infer' || request.method !== 'POST') return false;
-  const exchange = new InferExchange(name, endpoint, request, response);
-  if (parsed === undefined) exchange.begin();
-  else exchange.beginWith(parsed);
+  new Exchange(endpoint, request, response, (call) => new InferForm(name, call, parsed)).begin();
   return true;
 }
 

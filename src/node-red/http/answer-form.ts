@@ -3,9 +3,8 @@
  * behind a Catch node, or directly from a pipeline. All of them call a few methods of the response, which this file
  * replaces for each request. Results and errors in the flow keep their values.
  */
-import { type AnswerBody, answerBody, refusedBody, type WrittenForm } from '../../endpoint/answer.ts';
+import { type AnswerBody, answerBody, refusedBody, SHOULD_RETRY, type WrittenForm } from '../../endpoint/answer.ts';
 import { type AnswerForm, answerForm, kindOfHeader } from '../../endpoint/media-type.ts';
-import { SHOULD_RETRY } from '../../endpoint/response-writer.ts';
 import { asksBase64, inBase64, isForEmbeddings } from '../../endpoint/streaming/embeddings.ts';
 import { jsonable } from '../../endpoint/values/jsonable.ts';
 import type { PipelineMessage } from '../request/messages.ts';

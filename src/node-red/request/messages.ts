@@ -4,8 +4,8 @@ import { systemClock } from '../../core/clock.ts';
 import { isLasting, type ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
+import { SHOULD_RETRY } from '../../endpoint/answer.ts';
 import { enterRequest, type Headers, PROCESS_TAG } from '../../endpoint/request-id.ts';
-import { SHOULD_RETRY } from '../../endpoint/response-writer.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
 /** Node-RED's `done` of a received message. */
