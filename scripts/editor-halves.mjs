@@ -161,7 +161,7 @@ function readFormats(folder) {
   const exportsOf = (file) => [...read(file).matchAll(/^export (?:function|const) (\w+)/gm)].map(([, name]) => name);
   const importsOf = (file) => [...read(file).matchAll(/^import .* from '(.*)';$/gm)].map(([, path]) => path);
   const table = Object.fromEntries(
-    [...read('formats.js').matchAll(/^ +'?([\w-]+)'?: (parse\w+|\w+),$/gm)].map(([, format, parse]) => [format, parse]),
+    [...read('formats.js').matchAll(/^ +'?([\w-]+)'?: (\w+),$/gm)].map(([, format, parse]) => [format, parse]),
   );
   const withImports = (file) => [...importsOf(file).flatMap((path) => withImports(path.replace('./', ''))), file];
   const bodyOf = (file) => {

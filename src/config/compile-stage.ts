@@ -57,7 +57,7 @@ const NATIVE =
   'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
 const COMPUTES =
   'an ONNX model computes one batch at a time on all cores of its worker: use a batcher, or more workers';
-const MOST_WORKERS = 256;
+const { maximum: MOST_WORKERS } = schema.properties.workers.numeric;
 
 /**
  * Validates the settings of a stage and freezes the result.
