@@ -2,7 +2,7 @@
 import type { Deadline } from '../core/clock.ts';
 import type { Payload, RequestNumber } from '../core/model.ts';
 import type { Caller } from '../ledger/ledger.ts';
-import type { WireItem } from '../wire/frames/frames.ts';
+import { bareItem, type WireItem } from '../wire/frames/items.ts';
 
 /** A request as a node submits it. */
 export interface SubmitRequest extends Caller {
@@ -31,21 +31,6 @@ export interface SubmitRequest extends Caller {
 /** @param id the number that the ledger gave the request */
 export function toItem(request: SubmitRequest, id: RequestNumber, routeRef: number): WireItem {
   const { payload, deadline, priority, patient, group, sticky = 0, meta, onPart } = request;
-  return {
-    id,
-    deadline,
-    priority,
-    routeRef,
-    stageRef: 0,
-    part: 0,
-    ok: true,
-    patient,
-    streams: onPart !== undefined,
-    together: false,
-    group,
-    sticky,
-    payload,
-    meta,
-    timings: [],
-  };
+  const streams = onPart !== undefined;
+  return { ...bareItem(id, payload), routeRef, deadline, priority, patient, streams, group, sticky, meta };
 }

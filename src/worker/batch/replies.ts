@@ -8,7 +8,7 @@ import { asError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { CODEC, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeError } from '../../wire/codec/error-codec.ts';
-import { itemLength, type WireItem } from '../../wire/frames/items.ts';
+import { bareItem, itemLength, type WireItem } from '../../wire/frames/items.ts';
 
 export interface ReplyLimits {
   readonly stage: string;
@@ -39,26 +39,10 @@ export function ownPayload(payload: Payload): Payload {
   return payload.codec === CODEC.bytes ? { codec: CODEC.bytes, bytes: Buffer.from(payload.bytes) } : payload;
 }
 
-const NO_TIMINGS: never[] = [];
-
-export function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
-  return {
-    id: item.id,
-    deadline: 0,
-    priority: 0,
-    routeRef: 0,
-    stageRef: 0,
-    part: 0,
-    ok,
-    patient: false,
-    streams: false,
-    together: false,
-    group: 0,
-    sticky: 0,
-    payload,
-    meta: null,
-    timings: NO_TIMINGS,
-  };
+export function answer({ id }: WireItem, ok: boolean, payload: Payload): WireItem {
+  const reply = bareItem(id, payload);
+  reply.ok = ok;
+  return reply;
 }
 
 function errorPayload(thrown: unknown, limits: ReplyLimits): Payload {

@@ -36,39 +36,24 @@ export interface BatchRun extends ReplyLimits {
   readonly parts: PartsOut | null;
 }
 
-/** An item that has not failed, its index in the batch, and the context of the calls for it alone. */
-interface Going {
+/** An item that has come, and the context of the calls for it alone. */
+interface Come {
   readonly item: WireItem;
-  readonly ctx: ModeletContext;
+  /** Index in the batch. */
   readonly index: number;
+  readonly ctx: ModeletContext;
+  readonly meta: RequestMeta | ModeletError;
+}
+
+/** An item that has not failed, with the input for `predict`. */
+interface Going extends Come {
+  readonly meta: RequestMeta;
+  readonly input: unknown;
 }
 
 /** Runs a batch and returns one reply per item, in order. Never rejects. */
-export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
-  const now = run.clock.now();
-  const metas = items.map((item) => readMeta(item));
-  const contexts = items.map(({ id }) => run.contextFor([id]));
-  const prepared = await inTurn(items, (item, index) => {
-    const meta = metas[index];
-    return meta instanceof ModeletError
-      ? failed(meta)
-      : prepare(modelet, item, contexts[index] as ModeletContext, run, now);
-  });
-  const going = items.flatMap((item, index) =>
-    prepared[index]?.tag === 'going' ? [{ item, index, ctx: contexts[index] as ModeletContext }] : [],
-  );
-  const replies = items.map((item, index) =>
-    prepared[index]?.tag === 'failed' ? reply(item, prepared[index], run) : item,
-  );
-  if (going.length > 0) {
-    const inputs = going.map(({ index }) => (prepared[index] as { value: unknown }).value);
-    const known = going.map(({ index }) => metas[index] as RequestMeta);
-    const answered = runsTogether(modelet)
-      ? await runTogether(modelet, going, inputs, known, run)
-      : await runOneByOne(modelet, going, inputs, known, run);
-    for (const [position, { index }] of going.entries()) replies[index] = answered[position] as WireItem;
-  }
-  return withinOneFrame(replies, run);
+export function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
+  return new Batch(modelet, run).run(items);
 }
 
 /** Whether one call takes several inputs. */
@@ -91,64 +76,136 @@ function andThen<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-function prepare(modelet: LoadedModelet, item: WireItem, ctx: ModeletContext, run: BatchRun, now: number): Attempt {
-  return (
-    unwanted(item, run, now) ??
-    attempt(() => {
-      const input = decodePayload(item.payload, true);
-      run.checks.input?.(input, item.payload.bytes.byteLength);
-      return modelet.preprocess ? modelet.preprocess(input, ctx) : input;
-    })
-  );
-}
+class Batch {
+  readonly #modelet: LoadedModelet;
+  readonly #run: BatchRun;
+  /** Whether another result may be made before the reply with an earlier one has left. */
+  #sharesMemory = false;
 
-/** Returns the failure if the item was cancelled or its deadline has passed, or null if the item should run. */
-function unwanted(item: WireItem, run: BatchRun, now: number): Progress | null {
-  if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
-  if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
-  return null;
-}
+  constructor(modelet: LoadedModelet, run: BatchRun) {
+    this.#modelet = modelet;
+    this.#run = run;
+  }
 
-function runOneByOne(
-  modelet: LoadedModelet,
-  going: readonly Going[],
-  inputs: readonly unknown[],
-  metas: readonly RequestMeta[],
-  run: BatchRun,
-): Promise<WireItem[]> {
-  return inTurn(going, (one, index) => {
-    const { item, ctx } = one;
-    const input = inputs[index];
-    // Checked again before each item, because the items before it took time.
-    const meta = metas[index] ?? {};
-    const predict = (): Attempt => {
-      if (modelet.batch) return predictBatch(modelet, [input], [meta], ctx).then(([only]) => only as Progress);
-      const result = attempt(() => modelet.predict(input, meta, ctx));
-      return andParts(result, (source) => runParts(modelet, source, one, input, run));
-    };
-    const result = unwanted(item, run, run.clock.now()) ?? predict();
-    return andThen(result, (progress) => finishAndReply(modelet, one, input, progress, run, going.length));
-  });
-}
-
-/** Passes copies of the arrays to `predict`, because it may sort or empty them. */
-async function runTogether(
-  modelet: LoadedModelet,
-  going: readonly Going[],
-  inputs: readonly unknown[],
-  metas: readonly RequestMeta[],
-  run: BatchRun,
-): Promise<WireItem[]> {
-  const ctx = run.contextFor(going.map(({ item }) => item.id));
-  const results = await predictBatch(modelet, [...inputs], [...metas], ctx);
-  const shared = sharedErrors(results);
-  return inTurn(going, (one, index) => {
-    const result = results[index] as Progress;
-    if (result.tag !== 'failed' || !shared.has(result.error)) {
-      return finishAndReply(modelet, one, inputs[index], result, run, going.length);
+  async run(items: readonly WireItem[]): Promise<WireItem[]> {
+    const now = this.#run.clock.now();
+    const come = items.map((item, index): Come => {
+      return { item, index, ctx: this.#run.contextFor([item.id]), meta: readMeta(item) };
+    });
+    const prepared = await inTurn(come, (one) => this.#prepare(one, now));
+    const replies = [...items];
+    const going: Going[] = [];
+    for (const [index, progress] of prepared.entries()) {
+      const one = come[index] as Come;
+      if (progress.tag === 'failed') replies[index] = reply(one.item, progress, this.#run);
+      else going.push({ ...one, meta: one.meta as RequestMeta, input: progress.value });
     }
-    return { ...reply(one.item, result, run), together: true };
-  });
+    if (going.length > 0) {
+      this.#sharesMemory = going.length > 1 || this.#run.overlaps;
+      const answered = runsTogether(this.#modelet) ? await this.#runTogether(going) : await this.#runOneByOne(going);
+      for (const [position, { index }] of going.entries()) replies[index] = answered[position] as WireItem;
+    }
+    return withinOneFrame(replies, this.#run);
+  }
+
+  #prepare({ item, meta, ctx }: Come, now: number): Attempt {
+    if (meta instanceof ModeletError) return failed(meta);
+    return (
+      this.#unwanted(item, now) ??
+      attempt(() => {
+        const input = decodePayload(item.payload, true);
+        this.#run.checks.input?.(input, item.payload.bytes.byteLength);
+        return this.#modelet.preprocess ? this.#modelet.preprocess(input, ctx) : input;
+      })
+    );
+  }
+
+  /** Returns the failure if the item was cancelled or its deadline has passed, or null if the item should run. */
+  #unwanted({ id, deadline }: WireItem, now: number = this.#run.clock.now()): Progress | null {
+    if (this.#run.isCancelled(id)) return failed(new ModeletError('cancelled', 'the caller went away'));
+    if (deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
+    return null;
+  }
+
+  #runOneByOne(going: readonly Going[]): Promise<WireItem[]> {
+    return inTurn(going, (one) => {
+      const { input, meta, ctx } = one;
+      const predict = (): Attempt => {
+        if (this.#modelet.batch) return this.#predictBatch([input], [meta], ctx).then(([only]) => only as Progress);
+        const result = attempt(() => this.#modelet.predict(input, meta, ctx));
+        return andParts(result, (source) => this.#runParts(source, one));
+      };
+      // Checked again before each item, because the items before it took time.
+      return andThen(this.#unwanted(one.item) ?? predict(), (progress) => this.#finishAndReply(one, progress));
+    });
+  }
+
+  /** Passes `predict` arrays that nothing else uses, because it may sort or empty them. */
+  async #runTogether(going: readonly Going[]): Promise<WireItem[]> {
+    const ctx = this.#run.contextFor(going.map(({ item }) => item.id));
+    const inputs = going.map(({ input }) => input);
+    const results = await this.#predictBatch(
+      inputs,
+      going.map(({ meta }) => meta),
+      ctx,
+    );
+    const shared = sharedErrors(results);
+    return inTurn(going, (one, index) => {
+      const result = results[index] as Progress;
+      if (result.tag !== 'failed' || !shared.has(result.error)) return this.#finishAndReply(one, result);
+      return { ...reply(one.item, result, this.#run), together: true };
+    });
+  }
+
+  async #predictBatch(inputs: unknown[], metas: RequestMeta[], ctx: ModeletContext): Promise<Progress[]> {
+    const count = inputs.length;
+    const all = (progress: Progress): Progress[] => Array.from({ length: count }, () => progress);
+    const outputs = await attempt(() => this.#modelet.predict(inputs, metas, ctx));
+    if (outputs.tag === 'failed') return all(outputs);
+    const list = outputs.value;
+    if (isInParts(list)) return all(IN_PARTS);
+    if (!Array.isArray(list) && !types.isTypedArray(list)) {
+      const what = list === null ? 'null' : `a value of type ${typeof list}`;
+      return all(wrongLength(`predict returned ${what} instead of an array of ${count} results`));
+    }
+    if (list.length !== count) {
+      return all(wrongLength(`predict returned ${list.length} results for ${count} inputs`));
+    }
+    return Array.from(list as ArrayLike<unknown>, (value) => {
+      try {
+        return isInParts(value) ? IN_PARTS : checked(value);
+      } catch (thrown) {
+        // The value is, for example, a revoked proxy.
+        return failed(thrown);
+      }
+    });
+  }
+
+  #finishAndReply(one: Going, result: Progress): WireItem | Promise<WireItem> {
+    return andThen(this.#finish(one, result), (progress) => {
+      const replied = reply(one.item, progress, this.#run);
+      if (this.#sharesMemory) replied.payload = ownPayload(replied.payload);
+      return replied;
+    });
+  }
+
+  #finish({ input, ctx }: Going, result: Progress): Attempt {
+    if (result.tag !== 'going') return result;
+    const { postprocess } = this.#modelet;
+    const output = postprocess ? attempt(() => this.#modelet.postprocess?.(result.value, input, ctx)) : result;
+    return this.#run.checks.output ? andThen(output, (value) => inspect(value, this.#run.checks)) : output;
+  }
+
+  #runParts(source: PartSource, one: Going): Promise<Progress> {
+    const { maxPayloadBytes: maxBytes, parts } = this.#run;
+    return runStream(source, one.item, {
+      finish: (part) => this.#finish(one, checked(part)),
+      encode: (part) => ownPayload(encodePayload(part, { blame: 'modelet_failed', maxBytes })),
+      unwanted: () => this.#unwanted(one.item),
+      parts,
+      maxBytes,
+    });
+  }
 }
 
 /** Returns the errors that several items have: those of a call for all of them, or for a part of the batch. */
@@ -163,20 +220,6 @@ function sharedErrors(results: readonly Progress[]): Set<unknown> {
   return shared;
 }
 
-function finishAndReply(
-  modelet: LoadedModelet,
-  { item, ctx }: Going,
-  input: unknown,
-  result: Progress,
-  run: BatchRun,
-  count: number,
-): WireItem | Promise<WireItem> {
-  return andThen(finish(modelet, input, result, ctx, run), (progress) => {
-    const replied = reply(item, progress, run);
-    return count > 1 || run.overlaps ? { ...replied, payload: ownPayload(replied.payload) } : replied;
-  });
-}
-
 /** Runs a result in parts to its end with `runAll`. Returns any other result unchanged. */
 function andParts(result: Attempt, runAll: (source: PartSource) => Attempt): Attempt {
   if (result instanceof Promise) return result.then((value) => andParts(value, runAll));
@@ -188,52 +231,6 @@ function andParts(result: Attempt, runAll: (source: PartSource) => Attempt): Att
     // The result has getters that throw.
     return failed(thrown);
   }
-}
-
-function runParts(
-  modelet: LoadedModelet,
-  source: PartSource,
-  { item, ctx }: Going,
-  input: unknown,
-  run: BatchRun,
-): Promise<Progress> {
-  const { maxPayloadBytes: maxBytes } = run;
-  return runStream(source, item, {
-    finish: (part) => finish(modelet, input, checked(part), ctx, run),
-    encode: (part) => ownPayload(encodePayload(part, { blame: 'modelet_failed', maxBytes })),
-    unwanted: () => unwanted(item, run, run.clock.now()),
-    parts: run.parts,
-    maxBytes,
-  });
-}
-
-async function predictBatch(
-  modelet: LoadedModelet,
-  inputs: unknown[],
-  metas: RequestMeta[],
-  ctx: ModeletContext,
-): Promise<Progress[]> {
-  const count = inputs.length;
-  const all = (progress: Progress): Progress[] => Array.from({ length: count }, () => progress);
-  const outputs = await attempt(() => modelet.predict(inputs, metas, ctx));
-  if (outputs.tag === 'failed') return all(outputs);
-  const list = outputs.value;
-  if (isInParts(list)) return all(IN_PARTS);
-  if (!Array.isArray(list) && !types.isTypedArray(list)) {
-    const what = list === null ? 'null' : `a value of type ${typeof list}`;
-    return all(wrongLength(`predict returned ${what} instead of an array of ${count} results`));
-  }
-  if (list.length !== count) {
-    return all(wrongLength(`predict returned ${list.length} results for ${count} inputs`));
-  }
-  return Array.from(list as ArrayLike<unknown>, (value) => {
-    try {
-      return isInParts(value) ? IN_PARTS : checked(value);
-    } catch (thrown) {
-      // The value is, for example, a revoked proxy.
-      return failed(thrown);
-    }
-  });
 }
 
 const IN_PARTS = failed(
@@ -253,19 +250,6 @@ function isInParts(value: unknown): boolean {
 
 function wrongLength(message: string): Progress {
   return failed(new ModeletError('bad_batch_length', message));
-}
-
-function finish(
-  modelet: LoadedModelet,
-  input: unknown,
-  result: Progress,
-  ctx: ModeletContext,
-  { checks }: BatchRun,
-): Attempt {
-  if (result.tag !== 'going') return result;
-  const output = modelet.postprocess ? attempt(() => modelet.postprocess?.(result.value, input, ctx)) : result;
-  if (!checks.output) return output;
-  return output instanceof Promise ? output.then((value) => inspect(value, checks)) : inspect(output, checks);
 }
 
 function inspect(output: Progress, { output: check }: PayloadChecks): Progress {

@@ -19,7 +19,7 @@ import re
 import struct
 from codecs import BOM_UTF8
 from datetime import datetime, timedelta, timezone
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, List, NamedTuple, Sequence, Tuple, Union
 
 from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, shaped
 from .errors import ModeletError
@@ -113,7 +113,7 @@ def _encode(value: Any) -> Payload:
         return _payload(BINARY, [bytes([kind, 0, 0, 0, 0, 0, 0, 0]), content])
     _check_keys(value)
     try:
-        text = _utf8(_json_of(value))
+        text = _utf8(_ENCODER.encode(value))
         is_flat = len(text) <= DEEPEST or text.count(b"[") + text.count(b"{") <= DEEPEST
         if is_flat and not _may_be_unsafe(text):
             return Payload(JSON, (text,), len(text))
@@ -234,33 +234,6 @@ def _unlike_json(value: Any) -> Any:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_unlike_json)
-
-
-def _reusable(encoder: json.JSONEncoder) -> Callable[[Any], str]:
-    """
-    Returns a function that does what `encoder.encode` does. That makes a new encoder in C for each value, which takes as
-    long as it takes to encode a small result. Only one thread may call the function.
-    """
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return encoder.encode
-    # The containers around the present value, by which the encoder notices a cycle.
-    open_: Dict[int, Any] = {}
-    separators = (encoder.key_separator, encoder.item_separator)
-    quote = json.encoder.encode_basestring
-    pieces_of = make(open_, encoder.default, quote, None, *separators, encoder.sort_keys, encoder.skipkeys, False)
-
-    def encode(value: Any) -> str:
-        try:
-            return "".join(pieces_of(value, 0))
-        finally:
-            # An error leaves its containers here.
-            open_.clear()
-
-    return encode
-
-
-_json_of = _reusable(_ENCODER)
 
 
 class _Lift:
