@@ -64,6 +64,10 @@ export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
   });
 }
 
+/** Limits of messages for which no runtime sets any. */
+export type MessageLimits = Pick<RuntimeConfig, 'timeoutMs' | 'flowTimeoutMs' | 'maxPayloadBytes'>;
+export const DEFAULT_LIMITS: MessageLimits = compileRuntime({});
+
 /** @throws ModeletError `config_invalid`. */
 export function compileBatcher(raw: Raw): BatcherConfig {
   return Object.freeze(validate(batcher, raw));

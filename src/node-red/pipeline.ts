@@ -7,6 +7,7 @@
  *   running   routes are compiled                            -> starting (a deploy) | stopped
  */
 import type { Node, NodeAPI } from 'node-red';
+import { DEFAULT_LIMITS } from '../config/compile.ts';
 import { ownFile } from '../config/folders.ts';
 import { ModeletError } from '../core/errors.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
@@ -23,7 +24,6 @@ import type { Service } from '../server/service.ts';
 import { Trials } from '../server/trial/trials.ts';
 import { sharesKeptIn } from '../server/versions/shares-file.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
-import { DEFAULT_LIMITS } from './deploy/gate-deployment.ts';
 import { Feeds } from './feed/feeds.ts';
 import { Gates } from './gate/gates.ts';
 import { type FlowsEvent, listenToFlows, UntilRunning } from './handover/flow-events.ts';

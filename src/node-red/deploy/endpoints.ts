@@ -1,4 +1,5 @@
 /** Finds the HTTP-in nodes that lead to a pipeline, and the terms for their requests. */
+import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { Clients } from '../../endpoint/clients/clients.ts';
 import type { Origins } from '../../endpoint/clients/origins.ts';
@@ -7,7 +8,7 @@ import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
 import type { LiveNodes } from '../live-nodes.ts';
-import { DEFAULT_LIMITS, type DeployedGate } from './gate-deployment.ts';
+import type { DeployedGate } from './gate-deployment.ts';
 
 /** Terms that a pipeline node sets for the requests that reach it. */
 export interface EntryTerms {

@@ -1,6 +1,6 @@
 /** Compiles the gates of a deploy: rejects unusable gates, picks the stage whose workers count, collects warnings. */
 
-import type { BrokerConfig, RuntimeConfig } from '../../config/compile.ts';
+import { type BrokerConfig, DEFAULT_LIMITS, type MessageLimits, type RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -10,16 +10,13 @@ import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
 import { whyNoBroker, whyNoSqlite } from '../../store/work-queue.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
-import type { TimeLimits } from '../request/message-fields.ts';
-
-export type GateLimits = TimeLimits & Pick<RuntimeConfig, 'maxPayloadBytes'>;
 
 export interface DeployedGate {
   readonly id: string;
   readonly name: string;
   readonly config: GateConfig;
   /** Limits of the gate's runtime, or the defaults if it has none. */
-  readonly limits: GateLimits;
+  readonly limits: MessageLimits;
   /** Id of the runtime node that the gate belongs to; null: none. */
   readonly runtime: string | null;
   /** Id of the stage whose workers count; null: none. */
@@ -33,9 +30,6 @@ export interface DeployedGate {
 }
 
 type UsableGate = LiveGate & { readonly config: GateConfig };
-
-/** Time and size limits of a gate that belongs to no runtime. */
-export const DEFAULT_LIMITS: GateLimits = { timeoutMs: 30_000, flowTimeoutMs: 0, maxPayloadBytes: 64 * 1024 * 1024 };
 
 interface DeployedGates {
   readonly gates: Map<string, DeployedGate>;

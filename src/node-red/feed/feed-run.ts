@@ -1,8 +1,8 @@
 /** Splits one input of a paced split: sends items as the window allows, and ends when all items have settled. */
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import type { FeedConfig } from '../../config/compile.ts';
+import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { DEFAULT_LIMITS } from '../deploy/gate-deployment.ts';
 import { readMessageBody } from '../http/bodies/request-body.ts';
 import { deliverToCatchNodes } from '../request/error-exit.ts';
 import type { PipelineMessage } from '../request/messages.ts';

@@ -93,6 +93,7 @@ export class PipelineRequest {
       const meta = wantsMeta
         ? encodeMeta({ topic: this.#msg.topic, _msgid: this.#msg._msgid }, maxBytes - payload.bytes.byteLength)
         : null;
+      let stopWatching = (): void => {};
       const id = service.submit({
         entry: this.#entry.id,
         requestId: this.#trace.requestId,
@@ -118,7 +119,7 @@ export class PipelineRequest {
         onTap: (stage, value) => this.#context.whenRunning(() => this.#tap(stage, value)),
       });
       this.#abandon = (error) => service.abandon(id, error);
-      const stopWatching = this.#context.clients.watch(this.#msg, () => {
+      stopWatching = this.#context.clients.watch(this.#msg, () => {
         this.#abandon(new ModeletError('cancelled', 'the HTTP client went away'));
       });
       this.#context.open.add(this);
