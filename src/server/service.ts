@@ -24,12 +24,12 @@ import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.t
 import { killGroup } from '../process/parent/launch.ts';
 import { gatheredOf, outcomeOf } from '../wire/frames/failure.ts';
 import { Checks, type StageCheck } from './checks.ts';
-import { EngineClient } from './engine-client.ts';
+import { EngineClient, type SubmitRequest, toItem } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
 import { LastInputs } from './last-inputs.ts';
 import { type PlannedRoute, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
-import { type SubmitRequest, toItem } from './submit-request.ts';
+
 import { LiveShares } from './versions/live-shares.ts';
 
 export interface ServiceHost {
