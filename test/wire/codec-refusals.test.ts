@@ -163,6 +163,9 @@ test('the codec refuses multiplying shared references after a walk bounded by th
   const limit = { ...AS_INPUT, maxBytes: 100_000 };
   assert.throws(() => encodePayload(value, limit), refused('payload_too_large', /^payload is too large; the limit is/));
   assert.ok(reads <= 10_000, `${reads} of 2^40 leaves were visited`);
+  const result = { ...limit, blame: 'modelet_failed' } as const;
+  const message = /^the result is at least \d+ bytes; the limit is \d+ bytes$/;
+  assert.throws(() => encodePayload(value, result), refused('modelet_failed', message));
 });
 
 test('a binary counts once for each reference to it', () => {
