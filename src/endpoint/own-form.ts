@@ -3,7 +3,7 @@ import type { StreamSpec } from '../core/endpoints.ts';
 import { asModeletError, isLasting, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
-import { CODEC, encodePayload } from '../wire/codec/codec.ts';
+import { CODEC, decodePayload, encodePayload } from '../wire/codec/codec.ts';
 import { tooLarge } from '../wire/codec/payload-limits.ts';
 import { bodyOfPayload, bodyOfValue, writeAnswer } from './answer.ts';
 import { checkMediaType, checkMsgpackCoding, decodeText } from './body.ts';
@@ -12,8 +12,8 @@ import type { HttpCall, Input, RequestForm } from './exchange.ts';
 import { type AnswerForm, answerForm } from './media-type.ts';
 import type { BodyToRead } from './read-body.ts';
 import { parseTimeout, type RequestHead, readHead } from './request-head.ts';
-import { chatForm, chatRequestOf } from './streaming/chat-form.ts';
-import { asksBase64In, isForEmbeddings, payloadInBase64 } from './streaming/embeddings.ts';
+import { chatForm, chatRequest } from './streaming/chat-form.ts';
+import { asksBase64In, bodyOrNull, inBase64, isForEmbeddings } from './streaming/embeddings.ts';
 import { ResultStream } from './streaming/result-stream.ts';
 import { formOf, streamForm } from './streaming/stream-form.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
@@ -129,9 +129,10 @@ export class OwnForm implements RequestForm {
   #openStream(stream: StreamSpec | null, payload: Payload): ResultStream {
     const { endpoint, request, response, requestId } = this.#call;
     const { answer, limits } = endpoint;
-    const json = this.#head?.type.kind === 'json' ? payload : null;
+    // JSON is the only form that clients of a chat know.
+    const chat = (): unknown => (this.#head?.type.kind === 'json' ? bodyOrNull(payload) : null);
     const form = stream
-      ? formOf(stream, () => chatForm(chatRequestOf(json, requestId), limits.maxBytes))
+      ? formOf(stream, () => chatForm(chatRequest(chat(), requestId), limits.maxBytes))
       : streamForm(request.headers.accept, answer.contentType?.bytes ?? null);
     return new ResultStream(response, { requestId, answer, form, heartbeatMs: stream?.heartbeatMs ?? 0 });
   }
@@ -166,7 +167,7 @@ export class OwnForm implements RequestForm {
       }
       const typed = answer.contentType !== null;
       const body = this.#base64
-        ? bodyOfValue(payloadInBase64(value), this.#answerForm, typed)
+        ? bodyOfValue(inBase64(decodePayload(value)), this.#answerForm, typed)
         : bodyOfPayload(value, this.#answerForm, typed);
       writeAnswer(response, { status: answer.statusCode ?? 200, requestId, answer }, body);
     } catch (thrown) {

@@ -4,7 +4,6 @@
  * stream gets the whole message as one object.
  */
 import { wallTime } from '../../core/clock.ts';
-import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { tooLarge } from '../../wire/codec/payload-limits.ts';
 import { JSON_UTF8 } from '../answer.ts';
@@ -57,16 +56,6 @@ export function chatRequest(body: unknown, requestId: string): ChatRequest {
     usage: options?.include_usage === true,
     base64: asksBase64(body),
   };
-}
-
-/** Reads a body that is still encoded. @param payload null: it is no JSON, which is the only form that these clients know */
-export function chatRequestOf(payload: Payload | null, requestId: string): ChatRequest {
-  try {
-    return chatRequest(payload && decodePayload(payload), requestId);
-  } catch {
-    // The worker says what is wrong with it.
-    return chatRequest(null, requestId);
-  }
 }
 
 /** @param maxBytes the longest message that may be gathered */

@@ -19,14 +19,18 @@ export function asksBase64(body: unknown): boolean {
   return ((body ?? {}) as { readonly encoding_format?: unknown }).encoding_format === 'base64';
 }
 
-/** The same for a body that is still JSON text. */
-export function asksBase64In({ bytes }: Payload): boolean {
-  if (!Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes('"base64"')) return false;
+/** The same for a body that is still encoded. Most bodies need no parser to tell. */
+export function asksBase64In(payload: Payload): boolean {
+  const { buffer, byteOffset, byteLength } = payload.bytes;
+  return Buffer.from(buffer, byteOffset, byteLength).includes('"base64"') && asksBase64(bodyOrNull(payload));
+}
+
+/** Returns the value of a body that is still encoded; null if it is not readable: the worker says what is wrong with it. */
+export function bodyOrNull(payload: Payload): unknown {
   try {
-    return asksBase64(JSON.parse(Buffer.from(bytes).toString()));
+    return decodePayload(payload);
   } catch {
-    // The worker says what is wrong with it.
-    return false;
+    return null;
   }
 }
 
@@ -35,11 +39,6 @@ export function inBase64(result: unknown): unknown {
   const { data } = (result ?? {}) as { readonly data?: unknown };
   if (!Array.isArray(data)) return result;
   return { ...(result as object), data: data.map(withBase64) };
-}
-
-/** The same for a result that is still encoded. */
-export function payloadInBase64(payload: Payload): unknown {
-  return inBase64(decodePayload(payload));
 }
 
 function withBase64(entry: unknown): unknown {
