@@ -84,4 +84,20 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     suite: 'nodered/exact-bodies',
     test: 'text that is not UTF-8',
   },
+  {
+    bug: 'the rows of a request that has ended run on',
+    file: 'src/endpoint/rows.ts',
+    find: 'for (const id of state.open.values())',
+    replace: 'for (const id of [] as RequestNumber[])',
+    suite: 'endpoint/rows',
+    test: 'every row settles or is cancelled, and the answer comes once',
+  },
+  {
+    bug: 'an answer has its rows in the order in which they came',
+    file: 'src/endpoint/rows.ts',
+    find: 'state.results[row] = outcome.value;',
+    replace: 'state.results.push(outcome.value);',
+    suite: 'endpoint/rows',
+    test: 'every row settles or is cancelled, and the answer comes once',
+  },
 ];
