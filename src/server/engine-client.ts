@@ -8,7 +8,6 @@ import type { EnginePlan } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
-import type { Caller } from '../ledger/ledger.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/views/snapshot.ts';
 import { inheritedEnvironment } from '../process/node-options.ts';
 import { ChildProcess, type ChildSpec } from '../process/parent/child-process.ts';
@@ -18,7 +17,6 @@ import { isLarge } from '../wire/channel/bulk-lane.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import type { CheckedStage, DescribedStage, EngineBoot, StatusReport } from '../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../wire/frames/frames.ts';
-import { bareItem } from '../wire/frames/items.ts';
 import { withEarlierRoutes } from './planner.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
@@ -29,37 +27,6 @@ const START_TIMEOUT_MS = 30_000;
  * heartbeat gives up on a silent engine.
  */
 const MOST_BYTES = { small: 64 * 1024 * 1024, large: 512 * 1024 * 1024 } as const;
-
-/** A request as a node submits it. */
-export interface SubmitRequest extends Caller {
-  /** Id shown to users; need not be unique. */
-  readonly requestId: string;
-  /** How long the request waited at gates before it was submitted, in ms. */
-  readonly gateMs: number;
-  /** Id of the node at which the message entered. */
-  readonly entry: string;
-  readonly payload: Payload;
-  readonly deadline: Deadline;
-  /** Priority; a higher number goes first. */
-  readonly priority: number;
-  /** Whether the request waits for room instead of being refused. */
-  readonly patient: boolean;
-  /** How many requests come now, with this one: there must be room for all. Default: 1. */
-  readonly places?: number | undefined;
-  /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
-  readonly group: number;
-  /** Hash of the value whose requests stay on one version of a stage. Default: there is none. */
-  readonly sticky?: number;
-  /** JSON of the message properties, other than the payload, that stages may read. */
-  readonly meta: Uint8Array | null;
-}
-
-/** @param id the number that the ledger gave the request */
-export function toItem(request: SubmitRequest, id: RequestNumber, routeRef: number): WireItem {
-  const { payload, deadline, priority, patient, group, sticky = 0, meta, onPart } = request;
-  const streams = onPart !== undefined;
-  return { ...bareItem(id, payload), routeRef, deadline, priority, patient, streams, group, sticky, meta };
-}
 
 export interface EngineClientEvents {
   onOutcomes(items: readonly WireItem[]): void;

@@ -19,6 +19,12 @@ export interface PlannedRoute {
   readonly taps?: ReadonlyMap<string, readonly string[]>;
 }
 
+/** A node at which messages enter: its route, and the first stage on it. */
+export interface RouteEntry {
+  readonly route: Route;
+  readonly stage: number;
+}
+
 export class Planner {
   readonly #numbers: Map<string, number> = new Map();
   /** The last definition of each stage. */
@@ -76,7 +82,7 @@ export class Planner {
   }
 
   /** Returns the route of messages that enter at a node, and the first stage on it. */
-  entry(node: string): { readonly route: Route; readonly stage: number } | undefined {
+  entry(node: string): RouteEntry | undefined {
     const route = this.#entries.get(node);
     const stage = route?.stages[0];
     return route && stage !== undefined ? { route, stage } : undefined;

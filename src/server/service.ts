@@ -15,21 +15,18 @@ import { Clients } from '../endpoint/clients/clients.ts';
 import { Origins } from '../endpoint/clients/origins.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { AdmissionQueue } from '../ledger/admission-queue.ts';
-import { Ledger, SlowRequests } from '../ledger/ledger.ts';
+import { Desk, type DeskHost, type SubmitRequest, shuttingDown } from '../ledger/desk.ts';
 import type { Log } from '../observe/log/log.ts';
-import { Refusals } from '../observe/log/refusals.ts';
 import { addReadings } from '../observe/meters/totals.ts';
 import type { Measurement } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
 import { killGroup } from '../process/parent/launch.ts';
-import { gatheredOf, outcomeOf } from '../wire/frames/failure.ts';
 import { Checks, type StageCheck } from './checks.ts';
-import { EngineClient, type SubmitRequest, toItem } from './engine-client.ts';
+import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
 import { LastInputs } from './last-inputs.ts';
-import { type PlannedRoute, Planner } from './planner.ts';
+import { type PlannedRoute, Planner, type RouteEntry } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
-
 import { LiveShares } from './versions/live-shares.ts';
 
 export interface ServiceHost {
@@ -63,9 +60,7 @@ export class Service {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #pins: RuntimePins;
-  readonly #refusals: Refusals;
-  readonly #ledger: Ledger<SubmitRequest>;
-  readonly #slowRequests: SlowRequests = new SlowRequests();
+  readonly #desk: Desk<RouteEntry>;
   readonly #admissionQueue: AdmissionQueue;
   readonly #client: EngineClient;
   readonly #planner: Planner = new Planner();
@@ -86,20 +81,10 @@ export class Service {
     this.#shares = host.shares ?? new LiveShares();
     this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
-    this.#refusals = new Refusals(clock, (record) => this.log(record));
-    this.#ledger = new Ledger(config.capacity, clock, {
-      onSettled: (request, settlement, at) => {
-        this.#slowRequests.note(request, settlement, at);
-        this.#admissionQueue.leave(request.id, (stage) => this.#planner.roomAt(stage));
-      },
-      onExpired: (request) => this.#client.cancel(request),
-      onFailed: (code) => this.#refusals.count(code),
-      onThrown: (error, { requestId }) => {
-        this.log({ level: 'error', message: `a callback of a request threw: ${error.stack}`, fields: { requestId } });
-      },
-    });
+    const { barred } = this.#pins;
+    this.#desk = new Desk({ capacity: config.capacity, barred }, this.#deskHost(), clock);
     this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
-      this.#ledger.sent(item.id);
+      this.#desk.sent(item.id);
       this.#client.submit(item);
     });
     const { launcher } = machine;
@@ -113,7 +98,7 @@ export class Service {
         capacity: config.capacity,
         mostWaiting: config.mostWaiting,
         timeoutMs: config.timeoutMs,
-        barred: this.#pins.barred,
+        barred,
         logsEach: config.logLevel === 'debug' || config.logLevel === 'trace',
       },
     };
@@ -125,15 +110,13 @@ export class Service {
     });
     this.#client = new EngineClient(boot, this.#pins.engine, {
       onOutcomes: (items) => {
-        for (const item of items) this.#ledger.settle(item.id, outcomeOf(item), item.timings, gatheredOf(item));
+        for (const item of items) this.#desk.settle(item);
       },
       onParts: (parts) => {
-        for (const { id, part, payload } of parts) {
-          this.#ledger.part(id, part, payload, () => this.#client.taken(id, part + 1));
-        }
+        for (const item of parts) this.#desk.part(item);
       },
       onTaps: (items) => {
-        for (const { id, stageRef, payload } of items) this.#ledger.tap(id, stageRef, payload);
+        for (const item of items) this.#desk.tap(item);
       },
       onRecalled: (inputs) => this.#lastInputs.take(inputs),
       onLost: (error) => this.#engineLost(error),
@@ -167,7 +150,7 @@ export class Service {
   apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[], listener: ListenerSpec | null = null): void {
     const plan = this.#planner.compile(stages, routes, listener);
     const { count, handedOver } = this.#deploys;
-    this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
+    this.#deploys = { count: count + 1, handedOver: handedOver + this.#desk.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
     const records = this.#shares.deployed(plan);
     this.#client.apply(plan, this.#admissionQueue.routes);
@@ -190,17 +173,7 @@ export class Service {
    * `engine_lost` while the engine does not start.
    */
   submit(request: SubmitRequest): RequestNumber {
-    const { payload, deadline, patient, places } = request;
-    const entry = this.#planner.entry(request.entry);
-    if (!entry) throw this.#refused(new ModeletError('config_invalid', 'the node is not part of a usable route'));
-    const room = patient ? this.#planner.roomAt(entry.stage) : 0;
-    const refusal = this.#refusal(payload) ?? (patient ? this.#admissionQueue.check(entry.stage, room) : null);
-    if (refusal) throw this.#refused(refusal);
-    const id = this.#ledger.open(request, deadline, patient, places);
-    const item = toItem(request, id, entry.route.ref);
-    if (patient) this.#admissionQueue.enter(item, entry.stage, room);
-    else this.#client.submit(item);
-    return id;
+    return this.#desk.submit(request);
   }
 
   /** Writes to the runtime's log. */
@@ -210,14 +183,12 @@ export class Service {
 
   /** Counts a request that failed before it could be submitted. */
   countRefused(error: ModeletError): void {
-    this.#ledger.countRefused(error.code);
+    this.#desk.countRefused(error);
   }
 
   /** Settles a request early and cancels it in the engine. No effect if the request has settled. */
   abandon(id: RequestNumber, error: ModeletError): void {
-    if (!this.#ledger.isOpen(id)) return;
-    this.#ledger.settle(id, { ok: false, error });
-    this.#client.cancel(id);
+    this.#desk.abandon(id, error);
   }
 
   /** Returns the id of the node that a number stands for in taps and gather reports, even if a later deploy removed it. */
@@ -287,7 +258,7 @@ export class Service {
   }
 
   deadlineFor(timeoutMs: number): Deadline {
-    return deadlineAfter(this.#clock, timeoutMs);
+    return this.#desk.deadlineFor(timeoutMs);
   }
 
   /**
@@ -305,7 +276,7 @@ export class Service {
 
   #snapshot({ counts, late }: RequestReading): RuntimeSnapshot {
     const now = this.#clock.now();
-    const { backlog, capacity } = this.#ledger;
+    const { backlog, capacity } = this.#desk;
     const { plan } = this.#planner;
     return buildSnapshot({
       id: this.id,
@@ -323,7 +294,7 @@ export class Service {
       now,
       totals: this.#told.totals,
       deploys: this.#deploys,
-      slowest: this.#slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
+      slowest: this.#desk.slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pins.warnings,
     });
@@ -338,18 +309,27 @@ export class Service {
 
   /** All requests so far: those that came through Node-RED, and those at the engine's listener. */
   get #requests(): RequestReading {
-    return addReadings(this.#ledger.read(), this.#told.requests);
+    return addReadings(this.#desk.read(), this.#told.requests);
   }
 
-  #refused(error: ModeletError): ModeletError {
-    this.#ledger.countRefused(error.code);
-    return error;
-  }
-
-  #refusal(payload: Payload): ModeletError | null {
-    if (this.#state.tag === 'closing') return shuttingDown();
-    if (this.#pins.barred !== null) return new ModeletError('config_invalid', this.#pins.barred);
-    return this.#client.refusalOf(payload);
+  #deskHost(): DeskHost<RouteEntry> {
+    return {
+      entryOf: ({ entry }) =>
+        this.#planner.entry(entry) ?? new ModeletError('config_invalid', 'the node is not part of a usable route'),
+      routeOf: ({ route }) => route.ref,
+      refusalOf: ({ payload, patient }, { stage }) =>
+        this.#client.refusalOf(payload) ??
+        (patient ? this.#admissionQueue.check(stage, this.#planner.roomAt(stage)) : null),
+      enter: (item, { stage }) => {
+        if (item.patient) this.#admissionQueue.enter(item, stage, this.#planner.roomAt(stage));
+        else this.#client.submit(item);
+      },
+      cancel: (id) => this.#client.cancel(id),
+      taken: (id, parts) => this.#client.taken(id, parts),
+      onSettled: (id) => this.#admissionQueue.leave(id, (stage) => this.#planner.roomAt(stage)),
+      onFailed: () => {},
+      onLog: (record) => this.log(record),
+    };
   }
 
   #engineLost(error: Error): void {
@@ -358,26 +338,20 @@ export class Service {
     this.#told.engineLost();
     if (this.#state.tag === 'closing') {
       this.#checks.fail(shuttingDown());
-      this.#ledger.failAll(shuttingDown);
+      this.#desk.failAll(shuttingDown);
       return;
     }
     const lost = (): ModeletError => this.#client.lost('the engine died', error);
     this.#checks.fail(lost());
     // Requests that wait at the entrance were not in the dead engine. They go to the next one.
-    this.#ledger.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id));
+    this.#desk.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id));
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {
     const deadline = deadlineAfter(this.#clock, closeMs);
     this.#client.stopListening();
-    if (drain) await this.#ledger.whenEmpty(deadline - CLOSE_RESERVE_MS);
-    this.#ledger.failAll(shuttingDown);
-    this.#refusals.close();
+    await this.#desk.close(drain ? deadline - CLOSE_RESERVE_MS : null);
     await this.#client.close(deadline);
     await this.#pins.release();
   }
-}
-
-function shuttingDown(): ModeletError {
-  return new ModeletError('shutting_down', 'the runtime is shutting down');
 }

@@ -5,9 +5,9 @@
  */
 import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
 import { HostedStage, type HostedStageSpec } from '../../src/headless/host/hosted-stage.ts';
+import type { SubmitRequest } from '../../src/ledger/desk.ts';
 import { BEAT_MS, Board } from '../../src/remote/board.ts';
 import { type HostReport, readPublished } from '../../src/remote/notices.ts';
-import type { SubmitRequest } from '../../src/server/engine-client.ts';
 import { BATCH_LEASES } from '../../src/store/broker/batch-queue.ts';
 import { BrokerLink } from '../../src/store/broker/broker-link.ts';
 import { sleep } from './measure.ts';

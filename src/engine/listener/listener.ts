@@ -1,31 +1,43 @@
 /**
  * Serves the compiled endpoints of the plan at an address of the engine's own. Its requests become items without Node-RED:
- * its loop, its deploys and its restarts of flows do not delay them. They settle in a ledger of the same kind as the
- * server's.
+ * its loop, its deploys and its restarts of flows do not delay them. The engine has a desk of its own for them.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type EnginePlan, mostRows } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
-import { FIRST_NUMBER, type ListenerStatus, type ModeletDescription } from '../../core/model.ts';
+import { ModeletError } from '../../core/errors.ts';
+import {
+  FIRST_NUMBER,
+  type ListenerStatus,
+  type LogRecord,
+  type ModeletDescription,
+  type RequestNumber,
+} from '../../core/model.ts';
 import { Clients } from '../../endpoint/clients/clients.ts';
 import { Origins } from '../../endpoint/clients/origins.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
-import { Ledger, SlowRequests } from '../../ledger/ledger.ts';
-import { Refusals } from '../../observe/log/refusals.ts';
+import { Desk } from '../../ledger/desk.ts';
+import { DeskEndpoint } from '../../ledger/desk-endpoint.ts';
+import { Failures } from '../../observe/log/failures.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
-import { gatheredOf, outcomeOf } from '../../wire/frames/failure.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { type ListenerCaller, ListenerRuntime, type RuntimeHost } from './listener-runtime.ts';
 import { ObservationPaths, type Observed } from './observation.ts';
 import { ListeningPort } from './port.ts';
 import { Unread } from './unread.ts';
 
 /** The engine, as far as the listener needs it. */
-export interface ListenerHost extends RuntimeHost, Pick<Observed, 'status' | 'check'> {
+export interface ListenerHost extends Pick<Observed, 'status' | 'check'> {
+  submit(item: WireItem): void;
+  cancel(id: RequestNumber): void;
+  /** The client of a request has read so many parts of its result. */
+  taken(id: RequestNumber, parts: number): void;
+  /** So many bytes have arrived, or leave. */
+  onBytes(count: number): void;
+  onLog(record: LogRecord): void;
   /** Returns what a stage's modelet tells of itself, or null before its first worker is ready. */
   description(stage: number): ModeletDescription | null;
   /** The status has changed; called often. */
@@ -36,10 +48,13 @@ export class Listener {
   readonly #boot: EngineBoot;
   readonly #host: ListenerHost;
   readonly #clock: Clock;
-  readonly #ledger: Ledger<ListenerCaller>;
-  readonly #runtime: ListenerRuntime;
-  readonly #refusals: Refusals;
-  readonly #slowRequests: SlowRequests = new SlowRequests();
+  readonly #desk: Desk<PlannedEndpoint>;
+  /** Endpoints of the present plan, by the node at which a message would enter. */
+  #planned: ReadonlyMap<string, PlannedEndpoint> = new Map();
+  /** Patient requests that are open. */
+  #patient = 0;
+  /** Errors that nothing handles, by stage. */
+  readonly #failures: Map<string, Failures> = new Map();
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #sockets: Sockets;
   readonly #clients: Clients;
@@ -53,39 +68,17 @@ export class Listener {
     this.#boot = boot;
     this.#host = host;
     this.#clock = clock;
-    this.#refusals = new Refusals(clock, (record) => host.onLog(record));
-    this.#ledger = new Ledger<ListenerCaller>(
-      boot.requests.capacity,
-      clock,
-      {
-        onSettled: (request, settlement, at) => {
-          this.#slowRequests.note(request, settlement, at);
-          this.#runtime.left(request.caller);
-          host.onChange();
-        },
-        onExpired: (id) => host.cancel(id),
-        onFailed: (code) => {
-          this.#refusals.count(code);
-          // A refusal opens no request, so nothing else may tell the server for long.
-          host.onChange();
-        },
-        onThrown: (error, { requestId }) => {
-          host.onLog({ level: 'error', message: `an answer could not be sent: ${error.stack}`, fields: { requestId } });
-        },
-      },
-      FIRST_NUMBER.listener,
-    );
+    this.#desk = this.#openDesk();
     this.#clients = new Clients(clock);
     this.#unread = new Unread(clock);
-    this.#runtime = new ListenerRuntime(boot, this.#ledger, host, clock);
     this.#observation = new ObservationPaths({
       runtime: boot.runtime,
       status: () => host.status(),
       check: (deadline) => host.check(deadline),
       requests: () => ({
-        reading: this.#ledger.read(),
-        backlog: this.#ledger.backlog,
-        capacity: this.#ledger.capacity,
+        reading: this.#desk.read(),
+        backlog: this.#desk.backlog,
+        capacity: this.#desk.capacity,
       }),
       clients: this.#clients,
       now: () => clock.now(),
@@ -108,10 +101,10 @@ export class Listener {
     if (!this.#wasUsed) return undefined;
     return {
       state: this.#port.state,
-      backlog: this.#ledger.backlog,
-      reading: this.#ledger.read(),
+      backlog: this.#desk.backlog,
+      reading: this.#desk.read(),
       clients: this.#clients.read(),
-      slowest: this.#slowRequests.entries(this.#clock.now()),
+      slowest: this.#desk.slowRequests.entries(this.#clock.now()),
     };
   }
 
@@ -124,7 +117,7 @@ export class Listener {
   apply(plan: EnginePlan): void {
     const { listener: planned } = plan;
     if (planned) this.#wasUsed = true;
-    this.#runtime.apply(planned?.endpoints ?? []);
+    this.#planned = new Map(planned?.endpoints.map((endpoint) => [endpoint.spec.entry, endpoint]));
     const served = planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? [];
     this.#endpoints.replace(served, planned?.paths);
     this.#sockets.refresh();
@@ -142,25 +135,75 @@ export class Listener {
   settle(item: WireItem): void {
     this.#host.onBytes(item.payload.bytes.byteLength);
     this.#unread.wrote(item.payload.bytes.byteLength);
-    this.#ledger.settle(item.id, outcomeOf(item), item.timings, gatheredOf(item));
+    this.#desk.settle(item);
   }
 
   /** Passes a part of a result to its request. */
-  part({ id, part, payload }: WireItem): void {
-    this.#host.onBytes(payload.bytes.byteLength);
-    this.#unread.wrote(payload.bytes.byteLength);
-    this.#ledger.part(id, part, payload, () => this.#host.taken(id, part + 1));
+  part(item: WireItem): void {
+    this.#host.onBytes(item.payload.bytes.byteLength);
+    this.#unread.wrote(item.payload.bytes.byteLength);
+    this.#desk.part(item);
   }
 
   /** Takes no more requests, and answers all that are open by the deadline. */
   async close(deadline: Deadline): Promise<void> {
     this.#sockets.end();
-    this.#runtime.close();
     this.#port.use(null, this.#drainMs);
-    await this.#ledger.whenEmpty(deadline);
-    this.#runtime.failAll();
-    this.#refusals.close();
+    await this.#desk.close(deadline);
     await this.#port.closed(this.#clock.now() + LAST_ANSWERS_MS);
+  }
+
+  #openDesk(): Desk<PlannedEndpoint> {
+    const host = this.#host;
+    const { requests } = this.#boot;
+    return new Desk<PlannedEndpoint>(
+      requests,
+      {
+        // A request may have begun before a deploy: it takes the route that is there now.
+        entryOf: ({ entry }) =>
+          this.#planned.get(entry) ?? new ModeletError('shutting_down', 'the endpoint was removed by a deploy'),
+        routeOf: ({ routeRef }) => routeRef,
+        refusalOf: ({ patient }, { room }) => {
+          const { mostWaiting } = requests;
+          if (!patient || mostWaiting === 0 || this.#patient < room + mostWaiting) return null;
+          const waiting = `${mostWaiting} requests are waiting (nodeMessageBufferMaxLength)`;
+          return new ModeletError('capacity_exceeded', waiting);
+        },
+        enter: (item) => this.#enter(item),
+        cancel: (id) => host.cancel(id),
+        taken: (id, parts) => host.taken(id, parts),
+        onSettled: (_, { patient }) => {
+          if (patient) this.#patient -= 1;
+          host.onChange();
+        },
+        // A refusal opens no request, so nothing else may tell the server for long.
+        onFailed: () => host.onChange(),
+        onLog: (record) => host.onLog(record),
+      },
+      this.#clock,
+      FIRST_NUMBER.listener,
+    );
+  }
+
+  #enter(item: WireItem): void {
+    if (item.patient) {
+      this.#desk.sent(item.id);
+      this.#patient += 1;
+    }
+    // A stage may refuse the item at once, but the endpoint must know the request's number first.
+    queueMicrotask(() => {
+      if (this.#desk.isOpen(item.id)) this.#host.submit(item);
+    });
+  }
+
+  #failuresOf(stage: string): Failures {
+    const found = this.#failures.get(stage);
+    if (found) return found;
+    const made = new Failures(this.#clock, (message, fields) =>
+      this.#host.onLog({ level: 'error', message, stage, fields: { ...fields } }),
+    );
+    this.#failures.set(stage, made);
+    return made;
   }
 
   /** Longest time for which requests under way keep an address that is given up. */
@@ -186,13 +229,21 @@ export class Listener {
       clients: this.#clients,
       origins: this.#origins,
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
-      runtime: this.#runtime.of(spec, {
+      runtime: new DeskEndpoint(this.#desk, spec, {
         missing: () => this.#observation.missing(),
         described: () => ({
           first: describe(spec.describedBy.first),
           last: describe(spec.describedBy.last),
           mostRows: mostRows(onRoute, ({ ref }) => this.#host.description(ref), requests.capacity),
         }),
+        watch: ({ payload }) => {
+          this.#host.onBytes(payload.bytes.byteLength);
+          return null;
+        },
+        log: (record) => {
+          if (requests.logsEach) this.#host.onLog(record);
+        },
+        unhandled: (stage, error, requestId) => this.#failuresOf(stage).note(error, requestId),
       }),
       stageNames,
       answer: prepareAnswer(spec.answer),
@@ -212,7 +263,7 @@ export class Listener {
     this.#origins.mark(request, response);
     const path = originForm(request.url).split('?', 1)[0] as string;
     const methods = this.#endpoints.methodsAt(path);
-    if (methods.includes(request.method ?? '')) this.#ledger.countRefused('unsupported_media');
+    if (methods.includes(request.method ?? '')) this.#desk.countRefused({ code: 'unsupported_media' });
     this.#observation.answer(request, response, this.#endpoints.spelled(path), methods);
   }
 }

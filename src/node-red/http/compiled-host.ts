@@ -9,6 +9,7 @@ import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
+import { DeskEndpoint } from '../../ledger/desk-endpoint.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import { barredByHooks } from '../deploy/http-facts.ts';
@@ -120,7 +121,7 @@ export class CompiledHost {
       clients: service.clients,
       origins: this.#originsOf(service.origins),
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
-      runtime: new EndpointOfFlow(behind),
+      runtime: new DeskEndpoint(service, spec, new EndpointOfFlow(behind)),
       stageNames,
       answer: prepareAnswer(spec.answer, headers),
       failure: spec.failure ? prepareAnswer(spec.failure, headers) : null,

@@ -1,15 +1,14 @@
 /**
- * The runtime behind a compiled endpoint in Node-RED's process: submits its requests, and does for them what a message
- * would have caused on its way: spans, log lines, and copies for debug nodes.
+ * The host of a compiled endpoint in Node-RED's process. Does for its requests what a message would have caused on its
+ * way: spans, log lines, and copies for debug nodes.
  */
 import type { Node, NodeAPI } from 'node-red';
-import type { Deadline } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/endpoints.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { ModeletDescription, RequestNumber } from '../../core/model.ts';
+import type { LogRecord, ModeletDescription } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
-import { stickyHash } from '../../core/versions.ts';
-import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
+import type { EndpointRequest, EndpointRuntime } from '../../endpoint/served-endpoint.ts';
+import type { EndpointHost, RequestWatcher } from '../../ledger/desk-endpoint.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
 import { missingIn } from '../../observe/views/snapshot.ts';
 import type { Service } from '../../server/service.ts';
@@ -27,58 +26,29 @@ export interface FlowBehind {
   readonly stageNames: readonly string[];
 }
 
-export class EndpointOfFlow implements EndpointRuntime {
+export class EndpointOfFlow implements EndpointHost {
   readonly #flow: FlowBehind;
 
   constructor(flow: FlowBehind) {
     this.#flow = flow;
   }
 
-  submit({ requestId, payload, deadline, places, http, onPart, onSettled }: EndpointRequest): RequestNumber {
-    const { service, spec, tracing } = this.#flow;
+  /** Watches a request for OpenTelemetry, and for debug nodes beside the endpoint. */
+  watch({ requestId, deadline, http }: EndpointRequest): RequestWatcher | null {
+    const { RED, spec, tracing } = this.#flow;
     const traced = tracing.begin(http);
-    const copies = spec.copies.length > 0 ? new DebugCopies(this.#flow.RED, spec, requestId, deadline) : null;
-    try {
-      return service.submit({
-        entry: spec.entry,
-        requestId,
-        gateMs: 0,
-        payload,
-        deadline,
-        priority: 0,
-        patient: spec.patient,
-        places,
-        group: 0,
-        sticky: spec.sticky === null ? 0 : stickyHash(http.headers[spec.sticky]),
-        meta: null,
-        ...(onPart
-          ? {
-              onPart: (part, index, taken) => {
-                onPart(part, taken);
-                copies?.part(part, index);
-              },
-            }
-          : {}),
-        onSettled: (settlement) => {
-          if (traced) this.#endSpans(traced, requestId, settlement);
-          onSettled(settlement);
-          if (!settlement.outcome.ok) this.#note(settlement.outcome.error, requestId, settlement);
-          else copies?.result(settlement, settlement.outcome.value, (ref) => this.#nameOf(ref));
-        },
-      });
-    } catch (thrown) {
-      const error = thrown as ModeletError;
-      if (traced) this.#endSpans(traced, requestId, { outcome: { ok: false, error }, timings: [], gathered: null });
-      throw thrown;
-    }
-  }
-
-  abandon(id: RequestNumber, error: ModeletError): void {
-    this.#flow.service.abandon(id, error);
-  }
-
-  deadlineFor(timeoutMs: number): Deadline {
-    return this.#flow.service.deadlineFor(timeoutMs);
+    const copies = spec.copies.length > 0 ? new DebugCopies(RED, spec, requestId, deadline) : null;
+    if (!traced && !copies) return null;
+    return {
+      onPart: (part, index) => copies?.part(part, index),
+      onSettled: (settlement) => {
+        if (traced) this.#endSpans(traced, requestId, settlement);
+      },
+      onAnswered: (settlement) => {
+        const { outcome } = settlement;
+        if (outcome.ok) copies?.result(settlement, outcome.value, (ref) => this.#nameOf(ref));
+      },
+    };
   }
 
   missing(): readonly string[] {
@@ -93,10 +63,15 @@ export class EndpointOfFlow implements EndpointRuntime {
     return { first: describe(first), last: describe(last), mostRows: service.mostRows(stages) };
   }
 
-  refused(error: ModeletError, requestId: string): void {
-    // The service has counted its own refusals.
-    if (isOfRequest(error.code)) this.#flow.service.countRefused(error);
-    this.#note(error, requestId, null);
+  log(record: LogRecord): void {
+    this.#flow.service.log(record);
+  }
+
+  unhandled(stage: string, error: ModeletError, requestId: string, settlement: Settlement | null): void {
+    const { RED } = this.#flow;
+    const failing = this.#failingNode(stage, settlement);
+    const node = failing === undefined ? null : (RED.nodes.getNode(failing) as Node | null);
+    if (node) noteUnhandled(RED, node, error, requestId);
   }
 
   #endSpans(traced: TracedRequest, requestId: string, { outcome, timings, gathered }: Settlement): void {
@@ -107,18 +82,6 @@ export class EndpointOfFlow implements EndpointRuntime {
       stages: timings.map(({ stage, ...timing }) => ({ name: this.#nameOf(stage), ...timing })),
       gathered,
     });
-  }
-
-  /** Logs an error as the flow would have: at debug level, and at the stage if nothing else handles the stage's errors. */
-  #note(error: ModeletError, requestId: string, settlement: Settlement | null): void {
-    const { service, spec, RED } = this.#flow;
-    const { code, message, stage } = error;
-    if (code === 'cancelled') return;
-    const fields = { requestId, code };
-    service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage === undefined ? {} : { stage }) });
-    const failing = stage !== undefined && spec.failure === null ? this.#failingNode(stage, settlement) : undefined;
-    const node = failing === undefined ? null : (RED.nodes.getNode(failing) as Node | null);
-    if (node) noteUnhandled(RED, node, error, requestId);
   }
 
   /** Returns the node that an error belongs to: a node that gathers branches, or a stage. */

@@ -147,19 +147,15 @@ function toCatchNodes(RED: NodeAPI, failing: Node, error: ModeletError, { msg, t
   if (msg.error) msg.error = { ...msg.error, source: { ...msg.error.source, count: msg.error.source.count - 1 } };
   if (flow.handleError(failing, error, msg)) return;
   // If the client gets the refusal as its answer, the runtime's log reports the number of refusals.
-  if (!msg.res || !isRefusal(error.code)) note(RED, failing, error, trace.requestId);
+  if (!msg.res || !isRefusal(error.code)) noteUnhandled(RED, failing, error, trace.requestId);
   answerDirectly(msg, error, trace.requestId);
 }
 
 /** Failures that each node has logged. A deploy that replaces the node starts an empty record. */
 const told: WeakMap<Node, Failures> = new WeakMap();
 
-/** Logs an error of a request that an HTTP client gets as its answer and that only this client sees. */
+/** Logs an error of a request that no node handles. */
 export function noteUnhandled(RED: NodeAPI, failing: Node, error: ModeletError, requestId: string): void {
-  if (!isRefusal(error.code)) note(RED, failing, error, requestId);
-}
-
-function note(RED: NodeAPI, failing: Node, error: ModeletError, requestId: string): void {
   failuresOf(RED, failing).note(error, requestId);
 }
 

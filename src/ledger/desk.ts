@@ -1,0 +1,202 @@
+/**
+ * Takes requests and answers each exactly once: admits or refuses them, opens them in the ledger, and passes outcomes and
+ * parts of results to their callers. A runtime has a desk in Node-RED's process for what comes through Node-RED, and one
+ * in its engine for what comes to the engine's own listener.
+ */
+import { type Clock, type Deadline, deadlineAfter } from '../core/clock.ts';
+import { ModeletError } from '../core/errors.ts';
+import { FIRST_NUMBER, type LogRecord, type Payload, type RequestNumber } from '../core/model.ts';
+import type { RequestReading } from '../core/readings.ts';
+import { Refusals } from '../observe/log/refusals.ts';
+import { gatheredOf, outcomeOf } from '../wire/frames/failure.ts';
+import type { WireItem } from '../wire/frames/frames.ts';
+import { bareItem } from '../wire/frames/items.ts';
+import { Ledger, type NamedCaller, SlowRequests } from './ledger.ts';
+
+/** A request as a node, or a compiled endpoint, submits it. */
+export interface SubmitRequest extends NamedCaller {
+  /** Id shown to users; need not be unique. */
+  readonly requestId: string;
+  /** How long the request waited at gates before it was submitted, in ms. */
+  readonly gateMs: number;
+  /** Id of the node at which the message entered, or would have. */
+  readonly entry: string;
+  readonly payload: Payload;
+  readonly deadline: Deadline;
+  /** Priority; a higher number goes first. */
+  readonly priority: number;
+  /** Whether the request waits for room instead of being refused. */
+  readonly patient: boolean;
+  /** How many requests come now, with this one: there must be room for all. Default: 1. */
+  readonly places?: number | undefined;
+  /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
+  readonly group: number;
+  /** Hash of the value whose requests stay on one version of a stage. Default: there is none. */
+  readonly sticky?: number;
+  /** JSON of the message properties, other than the payload, that stages may read. */
+  readonly meta: Uint8Array | null;
+}
+
+/** The process of a desk. `Entry`: what it knows of the node at which a request enters. */
+export interface DeskHost<Entry> {
+  /** Returns where a request enters, or why it cannot. */
+  entryOf(request: SubmitRequest): Entry | ModeletError;
+  routeOf(entry: Entry): number;
+  /** Returns why the host takes no further request, or not this one; null if it does. */
+  refusalOf(request: SubmitRequest, entry: Entry): ModeletError | null;
+  /** Lets an open request in. */
+  enter(item: WireItem, entry: Entry): void;
+  /** Drops a request that has settled early. */
+  cancel(id: RequestNumber): void;
+  /** The caller of a request has taken so many parts of its result. */
+  taken(id: RequestNumber, parts: number): void;
+  onSettled(id: RequestNumber, request: SubmitRequest): void;
+  /** A request has failed, or was refused. */
+  onFailed(): void;
+  onLog(record: LogRecord): void;
+}
+
+/** What a desk needs to know of its runtime. */
+export interface DeskTerms {
+  /** Most open requests. */
+  readonly capacity: number;
+  /** Why the runtime takes no requests at all; null if it does. */
+  readonly barred: string | null;
+}
+
+export class Desk<Entry> {
+  readonly #host: DeskHost<Entry>;
+  readonly #clock: Clock;
+  readonly #barred: string | null;
+  readonly #ledger: Ledger<SubmitRequest>;
+  readonly #refusals: Refusals;
+  readonly slowRequests: SlowRequests = new SlowRequests();
+  #isClosing = false;
+
+  /** @param firstNumber number of the first request; two desks of the same engine must not share numbers */
+  constructor(terms: DeskTerms, host: DeskHost<Entry>, clock: Clock, firstNumber: RequestNumber = FIRST_NUMBER.server) {
+    this.#host = host;
+    this.#clock = clock;
+    this.#barred = terms.barred;
+    this.#refusals = new Refusals(clock, (record) => host.onLog(record));
+    const watcher: ConstructorParameters<typeof Ledger<SubmitRequest>>[2] = {
+      onSettled: (open, settlement, at) => {
+        this.slowRequests.note(open, settlement, at);
+        host.onSettled(open.id, open.caller);
+      },
+      onExpired: (id) => host.cancel(id),
+      onFailed: (code) => {
+        this.#refusals.count(code);
+        host.onFailed();
+      },
+      onThrown: (error, { requestId }) => {
+        const message = `a callback of a request threw: ${error.stack}`;
+        host.onLog({ level: 'error', message, fields: { requestId } });
+      },
+    };
+    this.#ledger = new Ledger<SubmitRequest>(terms.capacity, clock, watcher, firstNumber);
+  }
+
+  /** Open requests now. */
+  get backlog(): number {
+    return this.#ledger.backlog;
+  }
+
+  get capacity(): number {
+    return this.#ledger.capacity;
+  }
+
+  /** Counts of all requests so far. */
+  read(): RequestReading {
+    return this.#ledger.read();
+  }
+
+  deadlineFor(timeoutMs: number): Deadline {
+    return deadlineAfter(this.#clock, timeoutMs);
+  }
+
+  /**
+   * Opens a request and lets it in. Calls `onSettled` exactly once, later.
+   * @throws ModeletError if the request is refused, which is counted here
+   */
+  submit(request: SubmitRequest): RequestNumber {
+    const entry = this.#host.entryOf(request);
+    if (entry instanceof ModeletError) throw this.#refuse(entry);
+    const refusal = this.#refusal() ?? this.#host.refusalOf(request, entry);
+    if (refusal) throw this.#refuse(refusal);
+    const { deadline, patient, places } = request;
+    const id = this.#ledger.open(request, deadline, patient, places);
+    this.#host.enter(toItem(request, id, this.#host.routeOf(entry)), entry);
+    return id;
+  }
+
+  /** Notes that a patient request waits no longer. */
+  sent(id: RequestNumber): void {
+    this.#ledger.sent(id);
+  }
+
+  isOpen(id: RequestNumber): boolean {
+    return this.#ledger.isOpen(id);
+  }
+
+  /** Counts a request that failed before it could be submitted. */
+  countRefused({ code }: Pick<ModeletError, 'code'>): void {
+    this.#ledger.countRefused(code);
+  }
+
+  /** Settles a request early and drops it. No effect if the request has settled. */
+  abandon(id: RequestNumber, error: ModeletError): void {
+    if (!this.#ledger.isOpen(id)) return;
+    this.#ledger.settle(id, { ok: false, error });
+    this.#host.cancel(id);
+  }
+
+  /** Passes an outcome to its request. */
+  settle(item: WireItem): void {
+    this.#ledger.settle(item.id, outcomeOf(item), item.timings, gatheredOf(item));
+  }
+
+  /** Passes a part of a result to its request. */
+  part({ id, part, payload }: WireItem): void {
+    this.#ledger.part(id, part, payload, () => this.#host.taken(id, part + 1));
+  }
+
+  /** Passes a value between two stages to its request. */
+  tap({ id, stageRef, payload }: WireItem): void {
+    this.#ledger.tap(id, stageRef, payload);
+  }
+
+  /** Settles every open request, or the ones that `which` selects, each with a new error. */
+  failAll(makeError: () => ModeletError, which?: (id: RequestNumber) => boolean): void {
+    this.#ledger.failAll(makeError, which);
+  }
+
+  /** Refuses every further request, and settles the open ones by `limit`; at once if it is null. */
+  async close(limit: Deadline | null): Promise<void> {
+    this.#isClosing = true;
+    if (limit !== null) await this.#ledger.whenEmpty(limit);
+    this.#ledger.failAll(shuttingDown);
+    this.#refusals.close();
+  }
+
+  #refusal(): ModeletError | null {
+    if (this.#isClosing) return shuttingDown();
+    return this.#barred === null ? null : new ModeletError('config_invalid', this.#barred);
+  }
+
+  #refuse(error: ModeletError): ModeletError {
+    this.#ledger.countRefused(error.code);
+    return error;
+  }
+}
+
+export function shuttingDown(): ModeletError {
+  return new ModeletError('shutting_down', 'the runtime is shutting down');
+}
+
+/** @param id the number that the ledger gave the request */
+function toItem(request: SubmitRequest, id: RequestNumber, routeRef: number): WireItem {
+  const { payload, deadline, priority, patient, group, sticky = 0, meta, onPart } = request;
+  const streams = onPart !== undefined;
+  return { ...bareItem(id, payload), routeRef, deadline, priority, patient, streams, group, sticky, meta };
+}
