@@ -45,10 +45,6 @@ export class Endpoints {
     return METHODS.map((method) => this.#table.get(this.#keyOf(method, path))).find((one) => one && isSocket(one));
   }
 
-  whyNot(): null {
-    return null;
-  }
-
   get hasSockets(): boolean {
     return [...this.#table.values()].some(isSocket);
   }

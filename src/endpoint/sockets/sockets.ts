@@ -41,8 +41,8 @@ interface Host {
   socketAt(path: string): ServedEndpoint | undefined;
   /** Whether upgrades must be looked at: there may be such an endpoint, or others take upgrades of the server. */
   readonly hasSockets: boolean;
-  /** Returns why an endpoint takes no WebSockets; null if there is none at the path, so that others may take it. */
-  whyNot(path: string): string | null;
+  /** Returns why the endpoint at a path takes no WebSockets; null, or absent: others may take the path. */
+  whyNot?(path: string): string | null;
 }
 
 export class Sockets {
@@ -89,7 +89,7 @@ export class Sockets {
       const path = originForm(request.url).split('?', 1)[0] as string;
       const isWeb = request.headers.upgrade?.toLowerCase() === 'websocket';
       const endpoint = isWeb ? this.#host.socketAt(path) : undefined;
-      const why = isWeb && !endpoint ? this.#host.whyNot(path) : null;
+      const why = isWeb && !endpoint ? (this.#host.whyNot?.(path) ?? null) : null;
       if (endpoint) this.#welcome({ server, request, socket, head, endpoint }, path);
       else if (why !== null) refuse(request, socket, new ModeletError('bad_request', why));
       else if (server.listenerCount('upgrade') === 1) passOn(server, request, socket, head);

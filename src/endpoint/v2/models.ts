@@ -63,51 +63,41 @@ export class Models {
       const [any] = served.values();
       if (any?.origins?.preflight(request, response)) return true;
       any?.origins?.mark(request, response);
-      if (!infer(request, response, path.slice(base.length), served, parsed))
-        tell(request, response, path.slice(base.length), served);
+      const place = placeOf(path.slice(base.length), served);
+      const { name, action, endpoint } = place;
+      if (endpoint && action === 'infer' && request.method === 'POST')
+        new Exchange(endpoint, request, response, (call) => new InferForm(name, call, parsed)).begin();
+      else tell(request, response, place, served);
       return true;
     }
     return false;
   }
 }
 
-/** The parts of a path below the base. */
+/** A path below the base, and its parts. */
 interface Place {
+  readonly path: string;
   /** '' for the server itself. */
   readonly name: string;
   readonly version: string;
   readonly action: string;
+  /** undefined: there is no such model. */
+  readonly endpoint: ServedEndpoint | undefined;
 }
 
-function placeOf(path: string): Place {
-  const [, name = '', version = VERSION, action = ''] = MODEL.exec(path) ?? [];
-  return { name: decoded(name), version, action };
+function placeOf(path: string, served: Served): Place {
+  const [, encoded = '', version = VERSION, action = ''] = MODEL.exec(path) ?? [];
+  const name = decoded(encoded);
+  return { path, name, version, action, endpoint: version === VERSION ? served.get(name) : undefined };
 }
 
-/** Begins an inference request. Returns false if it is another kind of request, or there is no such model. */
-function infer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  path: string,
-  served: Served,
-  parsed: unknown,
-): boolean {
-  const { name, version, action } = placeOf(path);
-  const endpoint = version === VERSION ? served.get(name) : undefined;
-  if (!endpoint || action !== 'infer' || request.method !== 'POST') return false;
-  new Exchange(endpoint, request, response, (call) => new InferForm(name, call, parsed)).begin();
-  return true;
-}
-
-/** Answers any other request. */
-function tell(request: IncomingMessage, response: ServerResponse, path: string, served: Served): void {
-  const place = placeOf(path);
-  const { name, version, action } = place;
-  const endpoint = version === VERSION ? served.get(name) : undefined;
+/** Answers any request but one for an inference. */
+function tell(request: IncomingMessage, response: ServerResponse, place: Place, served: Served): void {
+  const { path, name, action, endpoint } = place;
   const takes = action === 'infer' ? ['POST'] : ['GET', 'HEAD'];
   const refused = action === '' && endpoint ? refusalOf(request, response, endpoint) : null;
   const found =
-    refused ?? (name === '' || SERVER_EXTENSION.test(path) ? ofServer(path, served) : ofModel(place, served, endpoint));
+    refused ?? (name === '' || SERVER_EXTENSION.test(path) ? ofServer(path, served) : ofModel(place, served));
   const isWrong = !refused && found.status !== 404 && !takes.includes(request.method ?? '');
   const { status, value } = isWrong ? { status: 405, value: { error: `this path takes ${takes[0]}` } } : found;
   const [any] = served.values();
@@ -148,7 +138,7 @@ function ofServer(path: string, served: Served): Answer {
   }
 }
 
-function ofModel({ name, version, action }: Place, served: Served, endpoint: ServedEndpoint | undefined): Answer {
+function ofModel({ name, version, action, endpoint }: Place, served: Served): Answer {
   if (!endpoint) {
     const model = action === '' ? [...served.keys()].find((known) => name.startsWith(`${known}/`)) : undefined;
     if (model !== undefined) return unknown(notSupported(name.slice(model.length + 1).replace(OF_VERSION, ''), model));
