@@ -1,7 +1,7 @@
 /** Pipeline metrics: sends the activity of a runtime in each interval, as messages for dashboards. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileMetrics } from '../src/config/compile.ts';
-import { wallTime } from '../src/core/clock.ts';
+import { wallTimeAt } from '../src/core/clock.ts';
 import { ModeletError } from '../src/core/errors.ts';
 import { configure } from '../src/node-red/adapter.ts';
 import { gatesOf, seriesOf, stageRows, workerRows } from '../src/node-red/admin/dashboard.ts';
@@ -35,7 +35,7 @@ export default function register(RED: NodeAPI): void {
       tell(services.length);
       const look = service?.measure() ?? null;
       if (look && before?.service === service) {
-        const interval = intervalBetween(before.look, look, wallTime());
+        const interval = intervalBetween(before.look, look, Math.round(wallTimeAt(look.at)));
         const gates = gatesOf(pipeline.gates.measured, service.id);
         const series = seriesOf(interval, gates);
         const { kind, text } = viewBetween([before.look], [look], aroundOf(pipeline)).verdict;

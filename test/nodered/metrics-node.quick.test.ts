@@ -151,7 +151,7 @@ describe('pipeline metrics', () => {
       },
       { requests: 0, errors: 0, time: interval(all[start]).time },
     );
-    // Its own intervals are of another clock than the times it tells: they agree to the millisecond.
+    // The told times are those of the counts, rounded to milliseconds.
     assert.ok(Math.abs(ended.requests - 30) < 2, `${ended.requests} requests`);
     assert.ok(Math.abs(ended.errors - 10) < 1, `${ended.errors} errors`);
     const last = interval(all.at(-1));

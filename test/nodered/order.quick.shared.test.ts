@@ -11,8 +11,10 @@ import { until } from '../fixtures/polling.ts';
 const red = useNodeRed();
 const gate = useGate();
 
-/** `{ n, ms, fate }`: takes its time, then fails or gives `n`. */
+/** `{ n, ms, fate }`: takes its time, then fails or gives `n`. A request that expires is not answered before that. */
 const TAKE_TIME = `
+  if (input.fate === 'expires' && !ctx.signal.aborted)
+    await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
   await new Promise((resolve) => setTimeout(resolve, input.ms));
   if (input.fate === 'fails') throw new Error('fails');
   return input.n;`;
@@ -44,7 +46,7 @@ describe('order of arrival', () => {
         failed.length = 0;
         for (const [n, { ms, fate }] of all.entries()) {
           const expires = fate === 'expires';
-          red.send('work', { payload: { n, fate, ms: expires ? 60 : ms }, n, ...(expires ? { timeout: 5 } : {}) });
+          red.send('work', { payload: { n, fate, ms }, n, ...(expires ? { timeout: 5 } : {}) });
         }
         await until('all have ended', () => out.length + failed.length >= all.length);
         const lost = new Set(failed.map((msg) => msg['n']));
