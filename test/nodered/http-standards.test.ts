@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { pathRules } from '../../src/config/http/http-settings.ts';
 import { Endpoints } from '../../src/endpoint/endpoints.ts';
 import { RawClient } from '../fixtures/endpoint.ts';
@@ -104,7 +104,8 @@ interface Asked {
 }
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };
-const GZIP = { ...JSON_TYPE, 'Content-Encoding': 'gzip' };
+const coded = (coding: string) => ({ ...JSON_TYPE, 'Content-Encoding': coding });
+const GZIP = coded('gzip');
 
 /** A request as its bytes: the head, and the body. */
 function written({ target = '/', method = 'POST', headers = {}, body = '', chunked = false }: Asked): [Buffer, Buffer] {
@@ -284,6 +285,10 @@ describe('a request as the standards allow it is answered alike everywhere', () 
     ['JSON that is not UTF-8', 400, '@', { headers: JSON_TYPE, body: Buffer.from([0x22, 0xff, 0x22]) }],
     ['compressed JSON that is not UTF-8', 400, '@', { headers: GZIP, body: gzipSync(Buffer.from([0x22, 0xff, 0x22])) }],
     ['a compressed number that would be infinite', 400, '@', { headers: GZIP, body: gzipSync('{"a":1e999}') }],
+    ['the same with deflate', 400, '@', { headers: coded('deflate'), body: deflateSync('{"a":1e999}') }],
+    ['the same with Brotli', 400, '@', { headers: coded('br'), body: brotliCompressSync('{"a":1e999}') }],
+    ['JSON with deflate', 200, '@', { headers: coded('deflate'), body: deflateSync('{"a":1}') }],
+    ['JSON with Brotli', 200, '@', { headers: coded('br'), body: brotliCompressSync('{"a":1}') }],
     ['text that is not UTF-8', 400, '/any', { headers: { 'Content-Type': 'text/plain' }, body: Buffer.from([0xff]) }],
     ['text in Latin 1', 200, '/any', text('latin1')],
     ['text in another character set', 415, '/any', text('windows-1251')],
