@@ -13,8 +13,8 @@ import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 /** Types of values that Node-RED or Express cannot send: they throw. */
 const UNSENDABLE: ReadonlySet<string> = new Set(['boolean', 'bigint', 'function', 'symbol']);
 
-/** Text results of pipelines that look like a number, by response; see `sentValue`. */
-const textsLikeNumbers: WeakMap<HttpResponse, string> = new WeakMap();
+/** Results of pipelines that their text does not tell: texts that look like a number, and -0. By response; see `sentValue`. */
+const results: WeakMap<HttpResponse, string | number> = new WeakMap();
 
 /** Sets up the answer form for a request that leads to a pipeline. Call before any node receives the request. */
 export function setAnswerForm(request: HttpRequest, response: HttpResponse): void {
@@ -91,13 +91,16 @@ function refused(form: WrittenForm, thrown: unknown, response: HttpResponse): An
  * text that looks like a number becomes a number again, unless the pipeline's result was that text.
  */
 function sentValue(body: unknown, response: HttpResponse): unknown {
-  const isNumber = looksLikeNumber(body) && textsLikeNumbers.get(response) !== body;
-  return isNumber ? Number(body) : body;
+  const result = results.get(response);
+  if (result !== undefined && String(result) === body) return result;
+  return looksLikeNumber(body) ? Number(body) : body;
 }
 
-/** Remembers a text result that its answer could mistake for a number. */
+/** Remembers a result that its answer could mistake for another: a text for a number, and -0 for 0. */
 export function noteResult({ payload, res }: PipelineMessage): void {
-  if (typeof payload === 'string' && res?._res && looksLikeNumber(payload)) textsLikeNumbers.set(res._res, payload);
+  if (!res?._res) return;
+  if (typeof payload === 'string' ? looksLikeNumber(payload) : Object.is(payload, -0))
+    results.set(res._res, payload as string | number);
 }
 
 function looksLikeNumber(text: unknown): boolean {
