@@ -143,7 +143,7 @@ if (words.length === 0 && !options['no-build']) {
 const jobs = chooseJobs();
 if (jobs.length === 0) {
   console.error(
-    `No test file is called ${words.map((word) => `"${word}"`).join(' or ')}. Names are paths below test, such as nodered/load.`,
+    `No test file is called ${words.map((word) => `"${word}"`).join(' or ')}. Names are paths below test, such as nodered/messages/load.`,
   );
   process.exit(1);
 }

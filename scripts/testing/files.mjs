@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { root } from '../runtimes.mjs';
 
-/** Folders whose tests start no process: `npm test` runs them whole, and all files of a folder share a process. */
+/** Kinds of tests that start no process: `npm test` runs them whole, and all files of a kind share a process. */
 const IN_PROCESS = new Set([
   'config',
   'core',
@@ -29,8 +29,9 @@ const IN_PROCESS = new Set([
 export const MARKS = ['quick', 'once', 'long', 'shared'];
 
 /**
- * A test file. `name` is its path without marks, such as `nodered/load`.
- * @typedef {{ name: string, folder: string, file: string, marks: Set<string>, inProcess: boolean }} TestFile
+ * A test file. `kind` is its folder directly in `test`, `name` its path without marks, such as `nodered/messages/load`.
+ * @typedef {{ name: string, folder: string, kind: string, file: string, marks: Set<string>,
+ *   inProcess: boolean }} TestFile
  */
 
 /** Returns the test files below a folder, in the order of their names. @param ending of the files: `.js` in `dist/test` */
@@ -50,7 +51,8 @@ function describeFile(path, file) {
   const unknown = marks.find((mark) => !MARKS.includes(mark));
   if (unknown !== undefined) throw new Error(`${path}: unknown mark "${unknown}"; the marks are ${MARKS.join(', ')}`);
   const folder = dirname(path);
-  return { name: `${folder}/${name}`, folder, file, marks: new Set(marks), inProcess: IN_PROCESS.has(folder) };
+  const [kind] = folder.split('/');
+  return { name: `${folder}/${name}`, folder, kind, file, marks: new Set(marks), inProcess: IN_PROCESS.has(kind) };
 }
 
 /**

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { expectedSeconds } from './times.mjs';
 import { together } from './together.mjs';
 
-/** The common needs of a folder's files that are marked as shared, and the number of processes that run them. */
+/** The common needs of the files of a kind that are marked as shared, and the number of processes that run them. */
 const SHARES = {
   nodered: { module: 'fixtures/node-red.js', start: 'shareNodeRed', processes: 3 },
   editor: { module: 'editor/session.js', start: 'sharedSession', processes: 2 },
@@ -19,9 +19,9 @@ const PLACES = { editor: 2 };
 
 /** Returns the jobs that run these files on a pair. @returns {Job[]} */
 export function jobsOf(files, on) {
-  const folders = new Map();
-  for (const file of files) folders.set(file.folder, [...(folders.get(file.folder) ?? []), file]);
-  return [...folders].flatMap(([folder, ofFolder]) => jobsOfFolder(folder, ofFolder, on));
+  const kinds = new Map();
+  for (const file of files) kinds.set(file.kind, [...(kinds.get(file.kind) ?? []), file]);
+  return [...kinds].flatMap(([kind, ofKind]) => jobsOfKind(kind, ofKind, on));
 }
 
 /** Returns the jobs that run the long forms of these files. @returns {Job[]} */
@@ -29,14 +29,14 @@ export function longForms(files, on) {
   return files.map((file) => job(file.name, [file], file.file, on, { TEST_FULL: '1' }));
 }
 
-function jobsOfFolder(folder, files, on) {
-  if (files[0].inProcess) return [gathered(folder, files, on)];
+function jobsOfKind(kind, files, on) {
+  if (files[0].inProcess) return [gathered(kind, files, on)];
   const shared = files.filter(({ marks }) => marks.has('shared'));
   const alone = files.filter(({ marks }) => !marks.has('shared'));
-  const share = SHARES[folder];
+  const share = SHARES[kind];
   const groups = evenly(shared, share?.processes ?? shared.length);
   return [
-    ...groups.map((group, index) => gathered(`${folder}-${index + 1}`, group, on, share)),
+    ...groups.map((group, index) => gathered(`${kind}-${index + 1}`, group, on, share)),
     ...alone.map((file) => job(file.name, [file], file.file, on)),
   ];
 }
@@ -48,13 +48,13 @@ function gathered(name, files, on, share) {
 function job(name, files, path, on, env = {}) {
   const long = 'TEST_FULL' in env;
   const seconds = files.reduce((sum, file) => sum + expectedSeconds(file.name, long), 0);
-  const chromium = files[0].folder === 'editor' ? { CHROMIUM: findChromium() ?? '' } : {};
+  const chromium = files[0].kind === 'editor' ? { CHROMIUM: findChromium() ?? '' } : {};
   return {
     name: long ? `${name} (long form)` : name,
     files,
     path,
     on,
-    places: PLACES[files[0].folder] ?? 1,
+    places: PLACES[files[0].kind] ?? 1,
     env: { ...chromium, ...env },
     seconds,
   };

@@ -41,7 +41,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/stage/stage.ts',
     find: 'this.#queue.putBack(this.#end(notStarted));',
     replace: 'this.#end(notStarted);',
-    suite: 'processes/worker-death',
+    suite: 'processes/workers/worker-death',
     test: 'returns the items that were sent ahead to the worker, in their order',
   },
   {
@@ -58,7 +58,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/started-child.ts',
     find: "this.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
     replace: "this.send({ type: 'close', body: { deadline } });",
-    suite: 'processes/shutdown',
+    suite: 'processes/life/shutdown',
     test: 'gives one deadline to all workers, even if many hang',
   },
   {
@@ -90,7 +90,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/launch.ts',
     find: '      killMarked(mark);',
     replace: '      void mark;',
-    suite: 'processes/detached',
+    suite: 'processes/workers/detached',
     test: 'end when their worker is killed',
   },
   {
@@ -106,7 +106,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/stage/stage.ts',
     find: 'this.#queue.putBack(this.#end(running.filter(again)), true);',
     replace: 'this.#queue.putBack(this.#end(running.filter(again)), false);',
-    suite: 'processes/retry-lost',
+    suite: 'processes/workers/retry-lost',
     test: 'by exit, with retryLost: seven results, one worker_lost, and nothing else waits',
   },
   {
@@ -170,7 +170,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/pools/circuit.ts',
     find: 'if (deaths.length < CIRCUIT.deaths) {',
     replace: 'if (deaths.length < CIRCUIT.deaths * 1000) {',
-    suite: 'processes/circuit',
+    suite: 'processes/batches/circuit',
     test: 'open the circuit: new requests fail at once, with the cause and Retry-After',
   },
   {
@@ -269,7 +269,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#runs.set(lease.id, claim);',
     replace:
       "this.#runs.set(lease.id, claim);\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
-    suite: 'nodered/durable-gate',
+    suite: 'nodered/gates/durable-gate',
     test: 'retries a failed message, then shows it as a dead letter that can be retried',
   },
   {
@@ -317,7 +317,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/server/api.ts',
     find: 'services === null || runtimes',
     replace: 'shown.size > 0 || runtimes',
-    suite: 'nodered/openapi',
+    suite: 'nodered/clients/openapi',
     test: 'the document below the path of a runtime has only the endpoints of that runtime',
   },
   {
@@ -325,7 +325,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/handover/succession.ts',
     find: 'for (const node of replaced) this.#bequeath',
     replace: 'for (const node of replaced.slice(0, 0)) this.#bequeath',
-    suite: 'nodered/ways-deployed-away',
+    suite: 'nodered/deploys/ways-deployed-away',
     test: 'full: a client hears as its message moves that its wire was deployed away',
   },
   {
@@ -341,7 +341,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/server/service.ts',
     find: 'complete: (plan) => this.#shares.fill(plan),',
     replace: 'complete: (plan) => plan,',
-    suite: 'processes/versions',
+    suite: 'processes/batches/versions',
     test: 'outlives several engines',
   },
   {
@@ -349,7 +349,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/server/versions/shares-file.ts',
     find: 'return stages.filter(isSaved);',
     replace: 'return stages.filter(isSaved).slice(0, 0);',
-    suite: 'nodered/versions-kept',
+    suite: 'nodered/messages/versions-kept',
     test: 'outlives kill -9 of Node-RED after failures, in a private file, and the log says so',
   },
   {

@@ -55,7 +55,7 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/request/messages.ts',
     find: '  msg.branches = branches;',
     replace: '  void branches;',
-    suite: 'nodered/compiled-branches',
+    suite: 'nodered/endpoints/compiled-branches',
     test: 'one fails',
   },
 ];

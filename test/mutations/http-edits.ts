@@ -15,7 +15,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/bodies/body-reader.ts',
     find: "kind === 'msgpack' && body.length > 0 ? body :",
     replace: "kind === 'msgpack' && body.length > 0 ? body.toString() :",
-    suite: 'nodered/http-bodies',
+    suite: 'nodered/endpoints/http-bodies',
     // The flow reads this body: an endpoint that forks is not compiled.
     test: 'arrives whole at both of two stages',
   },
@@ -24,7 +24,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/endpoint/streaming/result-stream.ts',
     find: 'if (!response.writableNeedDrain || response.destroyed) {',
     replace: 'if (response !== null) {',
-    suite: 'processes/endpoint-streams',
+    suite: 'processes/endpoints/endpoint-streams',
     test: 'a client that stops reading stops the generator, and the deadline ends both',
   },
   {
@@ -32,7 +32,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/request/direct-answers.ts',
     find: 'if (begun.has(response)) inTurns(LONGEST_WAY, act);',
     replace: 'if (begun.has(response)) inTurns(LONGEST_WAY * 0, act);',
-    suite: 'nodered/stream-response',
+    suite: 'nodered/parts/stream-response',
     test: 'says an error in the stream, whether a collector, a Catch node or nobody hands it over',
   },
   {
@@ -40,7 +40,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/request/pipeline-request.ts',
     find: 'if (isStreamOver(this.#msg)) this.#abandon(',
     replace: 'if (isStreamOver(this.#msg) && this.#parts === null) this.#abandon(',
-    suite: 'nodered/stream-response',
+    suite: 'nodered/parts/stream-response',
     test: 'closes the generator when the client goes away, and when a node ends the stream early',
   },
   {
@@ -48,7 +48,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/bodies/body-reader.ts',
     find: 'if (!terms || request._body) {',
     replace: 'if (!terms || request._body !== true) {',
-    suite: 'nodered/http-errors',
+    suite: 'nodered/endpoints/http-errors',
     test: 'a body that is cut off: 400 bad_request',
   },
   {
@@ -56,7 +56,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/bodies/body-reader.ts',
     find: 'keepParsed(request);',
     replace: 'void keepParsed;',
-    suite: 'nodered/http-bodies',
+    suite: 'nodered/endpoints/http-bodies',
     test: 'of JSON may be any value, as for the nodes in between, and is parsed once',
   },
   {
@@ -65,7 +65,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     find: 'return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, services) }] : [];',
     replace:
       'const any = first ? { ...first, ...widest(found) } : { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any, clients: clientsBehind(graph, id, services) }];',
-    suite: 'nodered/http-bodies',
+    suite: 'nodered/endpoints/http-bodies',
     test: 'stays as Node-RED made it',
   },
   {
@@ -73,7 +73,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/bodies/body-reader.ts',
     find: 'if (!request._body && isOurs(request)) this.#spare(request);',
     replace: 'if (request._body && isOurs(request)) this.#spare(request);',
-    suite: 'nodered/http-one-root',
+    suite: 'nodered/endpoints/http-one-root',
     test: 'nothing reads the body of a client that has not logged in',
   },
   {
@@ -81,7 +81,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/wire/codec/json-text.ts',
     find: "return isUtf8(bytes) ? bytes.toString('utf8', startOf(bytes)) : null;",
     replace: "return isUtf8.length > 0 ? bytes.toString('utf8', startOf(bytes)) : null;",
-    suite: 'nodered/exact-bodies',
+    suite: 'nodered/endpoints/exact-bodies',
     test: 'text that is not UTF-8',
   },
   {

@@ -1,0 +1,187 @@
+/**
+ * Deploys while clients post to flows of many shapes: whatever nodes a deploy replaces around a pipeline, and whatever
+ * these have to do with a message at that moment, each client gets the answer to its own request.
+ */
+import assert from 'node:assert/strict';
+import { Agent, createServer, request, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { runtime, sink } from '../../fixtures/flow.ts';
+import { type DeployType, type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
+import { flowsOf, QUICK_START, SHAPES } from '../../fixtures/shapes.ts';
+
+const IN_FLIGHT = 64;
+/** The long form gives each shape all clients at once; the short one spreads them over the shapes. */
+const LONG = process.env['TEST_FULL'] === '1';
+/** Deploys of all shapes at once, and of each shape that has all clients. */
+const DEPLOYS = 4;
+const DEPLOYS_OF_ONE = 2;
+const PAUSE_MS = 200;
+const ANSWER_WITHIN_MS = 20_000;
+
+interface Endpoint {
+  readonly name: string;
+  readonly path: string;
+  readonly body: (n: number) => object;
+  readonly isAnswer: (n: number, body: unknown) => boolean;
+}
+
+const IMAGE =
+  '{"image":[0,1,11,16,11,0,0,0,0,10,14,11,16,0,0,0,0,14,5,6,15,0,0,0,0,3,1,11,14,3,1,0,0,2,13,16,16,16,9,0,0,2,14,16,5,4,2,0,0,0,11,11,0,0,0,0,0,0,16,3,0,0,0,0]}';
+
+const ENDPOINTS: readonly Endpoint[] = [
+  {
+    name: 'the quick start',
+    path: '/predict/digits',
+    body: () => JSON.parse(IMAGE) as object,
+    isAnswer: (_, body) => (body as { digit?: unknown }).digit === 7,
+  },
+  ...SHAPES.map(({ name }, place): Endpoint => {
+    const isAnswer = (n: number, body: unknown): boolean => (body as { n?: unknown }).n === 2 * n;
+    return { name, path: `/${place}`, body: (n) => ({ n }), isAnswer };
+  }),
+];
+
+describe('deploys of flows of many shapes', () => {
+  const red = useNodeRed({
+    prepare: async () => {
+      upstream = createServer((asked, response) => {
+        setTimeout(() => {
+          response.setHeader('Content-Type', 'application/json');
+          asked.pipe(response);
+        }, 20 * Math.random());
+      });
+      // On a busy machine, it would close an idle connection just when Node-RED sends its next request on it.
+      upstream.keepAliveTimeout = 0;
+      await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+      const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
+      flows = [...QUICK_START, runtime(), ...SHAPES.flatMap((shape, place) => flowsOf(shape, place, url))];
+    },
+    flows: () => flows,
+  });
+  let upstream: Server;
+  let flows: readonly FlowNode[];
+  const agent = new Agent({ keepAlive: true, maxSockets: IN_FLIGHT });
+
+  after(async () => {
+    agent.destroy();
+    upstream.close();
+  });
+
+  /** Resolves with anything that is not the answer, in words. */
+  function post({ path, body, isAnswer, name }: Endpoint, n: number): Promise<string[]> {
+    return new Promise((resolve) => {
+      const wrong = (text: string): void => resolve([`${name}, request ${n}: ${text}`]);
+      const headers = { 'Content-Type': 'application/json' };
+      const sent = request(`${red.url}${path}`, { agent, method: 'POST', headers }, (response) => {
+        const parts: Buffer[] = [];
+        response.on('data', (part: Buffer) => parts.push(part));
+        response.on('end', () => {
+          clearTimeout(patience);
+          const text = Buffer.concat(parts).toString();
+          const isRight = response.statusCode === 200 && isAnswer(n, JSON.parse(text));
+          if (isRight) resolve([]);
+          else wrong(`${response.statusCode} ${text}`);
+        });
+      });
+      const patience = setTimeout(() => sent.destroy(new Error('no answer')), ANSWER_WITHIN_MS);
+      sent.on('error', (error) => {
+        clearTimeout(patience);
+        wrong(error.message);
+      });
+      sent.end(JSON.stringify(body(n)));
+    });
+  }
+
+  /** Posts from all clients to the endpoints in turn until `work` is done. */
+  async function underLoad(endpoints: readonly Endpoint[], work: () => Promise<void>): Promise<void> {
+    const wrong: string[] = [];
+    let next = 0;
+    let working = true;
+    const client = async (): Promise<void> => {
+      while (working) {
+        next += 1;
+        wrong.push(...(await post(endpoints[next % endpoints.length] as Endpoint, next)));
+      }
+    };
+    const clients = Array.from({ length: IN_FLIGHT }, client);
+    await work();
+    working = false;
+    await Promise.all(clients);
+    assert.deepEqual(wrong, []);
+    assert.ok(next > IN_FLIGHT, `only ${next} answers`);
+  }
+
+  /** Changes something in nodes, so that each is replaced and does the same. */
+  function replaced(round: number, isChosen: (place: number) => boolean = () => true): FlowNode[] {
+    return flows.map((node, place) => (node['z'] && isChosen(place) ? { ...node, info: `round ${round}` } : node));
+  }
+
+  function partlyReplaced(round: number): FlowNode[] {
+    return replaced(round, (place) => place % 3 === round % 3);
+  }
+
+  /** Wires a node that looks on to nodes of each tab, or takes it away: that replaces none. */
+  function rewired(round: number): FlowNode[] {
+    if (round % 2 === 0) return [...flows];
+    const looksOn = (tab: unknown): string => `looks on in ${tab}`;
+    const tabs = flows.filter(({ type }) => type === 'tab').map(({ id }) => id);
+    const sinks = tabs.map((id) => ({ ...sink(looksOn(id)), z: id }));
+    const wired = flows.map((node) => {
+      const wires = (node['wires'] ?? []) as string[][];
+      // A batcher has one wire.
+      const isFit = wires.length > 0 && !['link out', 'modelet-batcher'].includes(node.type);
+      const isWired = isFit && tabs.includes(String(node['z']));
+      return isWired ? { ...node, wires: wires.map((to) => [...to, looksOn(node['z'])]) } : node;
+    });
+    return [...wired, ...sinks];
+  }
+
+  async function deployRepeatedly(
+    rounds: number,
+    type: DeployType,
+    make: (round: number) => readonly FlowNode[],
+  ): Promise<void> {
+    for (let round = 1; round <= rounds; round += 1) {
+      await pause(PAUSE_MS);
+      await red.deploy(make(round), type);
+    }
+    await pause(PAUSE_MS);
+  }
+
+  /** With these the clients are spread over the shapes in the long form too. */
+  const SPREAD: unknown[] = [partlyReplaced, rewired];
+  const WAYS: readonly [string, DeployType, (round: number) => readonly FlowNode[]][] = [
+    ['a Full deploy of unchanged flows', 'full', () => flows],
+    ['Modified flows, with every node replaced', 'flows', replaced],
+    ['Modified nodes, with every node replaced', 'nodes', replaced],
+    ['Modified nodes, with every third node replaced', 'nodes', partlyReplaced],
+    ['Modified flows, with every third node replaced', 'flows', partlyReplaced],
+    ['Modified nodes, with other wires', 'nodes', rewired],
+    ['a restart of the flows', 'reload', () => flows],
+  ];
+  for (const [name, type, make] of WAYS) {
+    const isSpread = !LONG || SPREAD.includes(make);
+    for (const endpoints of isSpread ? [ENDPOINTS] : ENDPOINTS.map((one) => [one])) {
+      const shapes = isSpread ? 'all shapes' : endpoints[0]?.name;
+      test(`${name} answers every client of ${shapes} with its own result`, async () => {
+        await underLoad(endpoints, () => deployRepeatedly(isSpread ? DEPLOYS : DEPLOYS_OF_ONE, type, make));
+      });
+    }
+  }
+
+  test('between deploys no message passes through a hook', async () => {
+    const { hooks } = red.red as unknown as { hooks: { has(name: string): boolean } };
+    const isHooked = (): boolean => ['onSend', 'onReceive', 'onComplete'].some((name) => hooks.has(name));
+    let wasHooked = false;
+    red.red.events.once('flows:stopped', () => {
+      wasHooked = isHooked();
+    });
+    assert.equal(isHooked(), false);
+    await red.deploy(flows);
+    assert.equal(wasHooked, true);
+    await red.whenReady();
+    assert.equal(isHooked(), false);
+  });
+});

@@ -1,0 +1,171 @@
+/**
+ * Deploys while clients post: each gets exactly one answer, none hangs, none is lost; what did not change keeps its
+ * workers; changed code takes over from one answer to the next.
+ */
+import assert from 'node:assert/strict';
+import { Agent, request } from 'node:http';
+import { after, describe, test } from 'node:test';
+import { isAlive } from '../../fixtures/alive.ts';
+import { batcher, collector, dispatchGate, httpIn, httpOut, node, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { type DeployType, type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
+
+const CLIENTS = 64;
+const GATED = 12;
+/** The long form of this test is what the product promises; the short one finds what breaks it. */
+const LONG = process.env['TEST_FULL'] === '1';
+const DEPLOYS = LONG ? 20 : 4;
+const PAUSE_MS = 500;
+const ANSWER_WITHIN_MS = 30_000;
+
+/** `version` shows in every answer; `unrelated` is a node that has nothing to do with the pipeline. */
+function flows(version: number, unrelated: number): FlowNode[] {
+  return [
+    TAB,
+    { id: 'other', type: 'tab', label: 'other' },
+    runtime(),
+    httpIn('in', '/double/:client', 'double'),
+    // Half of the clients come through a gate that lets in fewer than there are.
+    httpIn('gated in', '/gated/:client', 'gate'),
+    dispatchGate('gate', 'double', 'failed', { maxSys: String(GATED) }),
+    stage(
+      'double',
+      `await new Promise((resolve) => setTimeout(resolve, 5 * Math.random()));
+       return { n: input.n * 2, version: ${version} };`,
+      'batch',
+      { workers: '2' },
+    ),
+    batcher('batch', 'add', { maxBatchSize: 16 }),
+    stage('add', 'return input.map((item) => ({ ...item, n: item.n + 1 }));', 'gather', { predict: 'batch' }),
+    collector('gather', 'out', 'failed'),
+    httpOut('out'),
+    httpOut('failed'),
+    { ...node('comment', 'comment', []), z: 'other', info: String(unrelated) },
+  ];
+}
+
+interface Answers {
+  readonly total: number;
+  /** Anything that is not the right result, in words. */
+  readonly wrong: string[];
+  readonly versions: Set<number>;
+}
+
+describe('deploys under load', () => {
+  const red = useNodeRed();
+  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
+
+  after(() => agent.destroy());
+
+  function post(n: number): Promise<{ status: number | string; body: string }> {
+    return new Promise((resolve) => {
+      const sent = request(
+        `${red.url}/${n % 2 === 0 ? 'gated' : 'double'}/bob`,
+        { agent, method: 'POST', headers: { 'Content-Type': 'application/json' }, timeout: ANSWER_WITHIN_MS },
+        (response) => {
+          let body = '';
+          response.on('data', (chunk) => {
+            body += chunk;
+          });
+          response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
+        },
+      );
+      sent.on('timeout', () => sent.destroy(new Error('no answer')));
+      sent.on('error', (error) => resolve({ status: error.message, body: '' }));
+      sent.end(JSON.stringify({ n }));
+    });
+  }
+
+  /** Posts from all clients until `work` is done. */
+  async function underLoad(work: () => Promise<void>): Promise<Answers> {
+    const answers = { total: 0, wrong: [] as string[], versions: new Set<number>() };
+    let next = 0;
+    let working = true;
+    const client = async (): Promise<void> => {
+      while (working) {
+        next += 1;
+        const n = next;
+        const { status, body } = await post(n);
+        answers.total += 1;
+        if (status !== 200) {
+          answers.wrong.push(`${status} ${body}`);
+          continue;
+        }
+        const result = JSON.parse(body) as { n: number; version: number };
+        if (result.n !== n * 2 + 1) answers.wrong.push(`${n} gave ${body}`);
+        answers.versions.add(result.version);
+      }
+    };
+    const clients = Array.from({ length: CLIENTS }, client);
+    await work();
+    working = false;
+    await Promise.all(clients);
+    return answers;
+  }
+
+  /** Every lease has ended with its request, and in time. */
+  async function assertGateIsFree(): Promise<void> {
+    const { inFlight, waiting, lost, decisions } = await red.gate('gate');
+    assert.deepEqual([inFlight, waiting, lost], [0, 0, 0]);
+    assert.ok(decisions.admitted_late > 0, JSON.stringify(decisions));
+  }
+
+  async function serving(version: number): Promise<void> {
+    await until(`version ${version} answers`, async () => (await post(2)).body.includes(`"version":${version}`));
+  }
+
+  async function workerPids(): Promise<number[]> {
+    const { runtimes } = await red.whenReady();
+    return runtimes.flatMap(({ stages }) => stages.flatMap(({ workers }) => workers.map(({ pid }) => pid as number)));
+  }
+
+  async function deployRepeatedly(type: DeployType, make: (round: number) => FlowNode[]): Promise<void> {
+    for (let round = 1; round <= DEPLOYS; round += 1) {
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      await red.deploy(make(round), type);
+    }
+  }
+
+  for (const type of ['full', 'flows', 'nodes', 'reload'] as const) {
+    test(`${type}: an unchanged pipeline answers every request with 200, from the same workers`, async () => {
+      await red.deploy(flows(0, 0));
+      await serving(0);
+      const before = await workerPids();
+      const answers = await underLoad(() => deployRepeatedly(type, (round) => flows(0, round)));
+      assert.deepEqual(answers.wrong, []);
+      assert.ok(answers.total > CLIENTS, `only ${answers.total} answers`);
+      assert.deepEqual(await workerPids(), before);
+      await assertGateIsFree();
+    });
+  }
+
+  for (const type of ['full', 'flows', 'nodes'] as const) {
+    test(`${type}: a changed stage answers every request with its old or its new code`, async () => {
+      await red.deploy(flows(0, 0));
+      await serving(0);
+      const answers = await underLoad(async () => {
+        for (let version = 1; version <= DEPLOYS; version += 1) {
+          await red.deploy(flows(version, 0), type);
+          await serving(version);
+        }
+      });
+      assert.deepEqual(answers.wrong, []);
+      assert.deepEqual(
+        [...answers.versions].sort((a, b) => a - b),
+        Array.from({ length: DEPLOYS + 1 }, (_, version) => version),
+      );
+      await assertGateIsFree();
+    });
+  }
+
+  test('the clients of a removed pipeline get an answer at once, and its processes end', async () => {
+    await red.deploy(flows(0, 0));
+    const pids = await workerPids();
+    const answers = await underLoad(async () => {
+      await red.deploy([TAB, { id: 'other', type: 'tab', label: 'other' }]);
+    });
+    const unexpected = answers.wrong.filter((answer) => !/^(503|404) /.test(answer));
+    assert.deepEqual(unexpected, []);
+    await until('the processes have ended', () => !pids.some(isAlive));
+  });
+});

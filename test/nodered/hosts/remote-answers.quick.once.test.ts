@@ -1,0 +1,44 @@
+/**
+ * A stage on a worker host answers as one on this machine does. remote-stages.once.test.ts kills hosts, server and engine.
+ * Shows: worker remote.
+ */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { arrived, numbers, payloads, sendAll } from '../../fixtures/drawn.ts';
+import { batcher, stage } from '../../fixtures/flow.ts';
+import { useNodeRed } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
+import { WITHOUT_REDIS } from '../../fixtures/redis.ts';
+import { REMOTE, useRemoteBed } from '../../fixtures/remote.ts';
+
+const red = useNodeRed();
+
+describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
+  const bed = useRemoteBed(red);
+
+  test('answers as a local one, in batches, with an error for its item alone', async (t) => {
+    const code =
+      "return input.map((n) => { if (n === 7) return new Error('seven'); return { n, of: input.length }; });";
+    const { out, failed } = await bed.deploy(
+      batcher('batch', 'batched', { maxBatchSize: '8' }),
+      stage('batched', code, 'done', { ...REMOTE, predict: 'batch' }),
+    );
+    bed.host(t, '--workers', '2');
+    await bed.ready('batched', 2);
+    sendAll(red, 'batch', numbers(40));
+    const results = payloads(await arrived(out, 39)) as { n: number; of: number }[];
+    assert.deepEqual(
+      results.map(({ n }) => n).sort((a, b) => a - b),
+      numbers(40).filter((n) => n !== 7),
+    );
+    assert.ok(
+      results.some(({ of }) => of > 1),
+      'items of one turn run in one batch',
+    );
+    const [error] = await arrived(failed, 1);
+    assert.equal(error?.error?.code, 'modelet_failed');
+    assert.match(String(error?.error?.message), /seven/);
+    // The host reports once a second.
+    await until('the badge shows idle workers', () => red.badges.get('batched')?.text === 'idle, 2 workers');
+  });
+});

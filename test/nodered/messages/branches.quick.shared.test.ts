@@ -1,0 +1,300 @@
+/**
+ * Branches of one message, through stages of one or two runtimes, meet in the node that gathers them.
+ * Shows: node modelet-join.
+ */
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { arrived, gather, noting, payloads, sendAll, whenIdle } from '../../fixtures/drawn.ts';
+import {
+  catchNode,
+  collector,
+  completeNode,
+  func,
+  httpIn,
+  httpOut,
+  runtime,
+  sink,
+  stage,
+  TAB,
+} from '../../fixtures/flow.ts';
+import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
+
+const red = useNodeRed();
+
+/** Fails, or takes its time, if the input says so by the stage's name. */
+const OBEY = `
+  const order = input?.[ctx.stage];
+  if (order === 'fail') throw new Error('told to fail');
+  if (order === 'refuse') throw Object.assign(new Error('not like this'), { code: 'invalid_input' });
+  if (typeof order === 'number') await new Promise((resolve) => setTimeout(resolve, order));
+  return { by: ctx.stage, n: input.n };`;
+
+interface Ends {
+  readonly results: Message[];
+  readonly errors: Message[];
+  readonly caught: Message[];
+}
+
+/** Longer than the time-outs of these tests, in ms. */
+const SLOW = 1500;
+
+/** `[fan] -> a, b, c -> [id]`; `c` belongs to another runtime. */
+async function deploy(id: string, properties: object, more: readonly FlowNode[] = []): Promise<Ends> {
+  await red.deployReady([
+    TAB,
+    runtime(),
+    runtime('other'),
+    func('fan', 'return msg;', ['a', 'b', 'c']),
+    stage('a', OBEY, id),
+    stage('b', OBEY, id),
+    stage('c', OBEY, id, { runtime: 'other' }),
+    gather(id, 'results', 'errors', properties),
+    catchNode('catch', 'caught'),
+    ...['results', 'errors', 'caught'].map(sink),
+    ...more,
+  ]);
+  return { results: red.inputs('results'), errors: red.inputs('errors'), caught: red.inputs('caught') };
+}
+
+/** Resolves when the badge of a gathering node begins with these words. */
+async function badge(id: string, words: string): Promise<void> {
+  await until(`the badge says ${words}`, () => red.badges.get(id)?.text?.startsWith(words));
+}
+
+describe('branches: all of them', () => {
+  let ends: Ends;
+  before(async () => {
+    ends = await deploy('gather', {});
+  });
+
+  test('meet in one message, each result under the name of its stage', async () => {
+    sendAll(red, 'fan', [{ n: 1 }], { topic: 'mine' });
+    const [msg] = await arrived(ends.results, 1);
+    assert.deepEqual(msg?.payload, { a: { by: 'a', n: 1 }, b: { by: 'b', n: 1 }, c: { by: 'c', n: 1 } });
+    assert.equal(msg?.['topic'], 'mine');
+    assert.deepEqual(msg?.['branches'], { a: { ok: true }, b: { ok: true }, c: { ok: true } });
+    const { stages = [] } = (msg?.modelet ?? {}) as { stages?: { name: string }[] };
+    assert.deepEqual(stages.map(({ name }) => name).sort(), ['a', 'b', 'c']);
+  });
+
+  test('of many messages never mix', async () => {
+    const before = ends.results.length;
+    const sent = Array.from({ length: 200 }, (_, n) => ({ n, [['a', 'b', 'c'][n % 3] as string]: n % 7 }));
+    sendAll(red, 'fan', sent);
+    await until('all are through', () => ends.results.length === before + sent.length);
+    for (const msg of ends.results.slice(before)) {
+      const numbers = Object.values(msg.payload as Record<string, { n: number }>).map(({ n }) => n);
+      assert.equal(numbers.length, 3);
+      assert.equal(new Set(numbers).size, 1);
+    }
+    await badge('gather', 'idle');
+  });
+
+  test('are one error if one of them fails, and the others are dropped', async () => {
+    const before = ends.results.length;
+    sendAll(red, 'fan', [{ n: 2, a: 300, b: 'refuse', c: 300 }]);
+    const [msg] = await arrived(ends.errors, 1);
+    assert.equal(msg?.error?.code, 'invalid_input');
+    assert.equal(msg?.error?.stage, 'b');
+    assert.match(String(msg?.error?.message), /^branch b: not like this/);
+    assert.equal(msg?.['statusCode'], 422);
+    await whenIdle(red);
+    await badge('gather', 'idle, 2 late');
+    assert.equal(ends.errors.length, 1);
+    assert.equal(ends.results.length, before);
+    assert.equal(ends.caught.length, 0);
+  });
+});
+
+describe('branches: not all of them', () => {
+  test('with partial results, the message says which failed and which did not come, and why', async () => {
+    const { results } = await deploy('keeps', { partial: 'keep', timeoutMs: '300' });
+    sendAll(red, 'fan', [{ n: 1, b: 'fail', c: SLOW }]);
+    const [msg] = await arrived(results, 1);
+    assert.deepEqual(msg?.payload, { a: { by: 'a', n: 1 } });
+    assert.deepEqual(msg?.['branches'], {
+      a: { ok: true },
+      b: { ok: false, code: 'modelet_failed', message: 'told to fail' },
+      c: { ok: false, code: 'deadline_exceeded', message: 'no result came in time' },
+    });
+    assert.equal(msg?.error, undefined);
+    await badge('keeps', 'idle, 1 late');
+  });
+
+  test('the first result leaves as it is, whatever becomes of the others', async () => {
+    const { results, errors } = await deploy('fastest', { mode: 'first' });
+    sendAll(red, 'fan', [{ n: 1, a: 'fail', b: 50, c: 50 }]);
+    const [msg] = await arrived(results, 1);
+    assert.equal((msg?.payload as { n?: number } | undefined)?.n, 1);
+    await badge('fastest', 'idle, 1 late');
+    sendAll(red, 'fan', [{ n: 2, a: 'fail', b: 'fail', c: 'fail' }]);
+    await arrived(errors, 1);
+    assert.equal(results.length, 1);
+  });
+
+  test('a quorum is more than half by default, and an error as soon as it cannot be reached', async () => {
+    const { results, errors } = await deploy('votes', { mode: 'quorum' });
+    sendAll(red, 'fan', [{ n: 1, c: 'fail' }]);
+    const [msg] = await arrived(results, 1);
+    assert.deepEqual(Object.keys(msg?.payload as object).sort(), ['a', 'b']);
+    sendAll(red, 'fan', [{ n: 2, a: SLOW, b: 'fail', c: 'fail' }]);
+    await arrived(errors, 1);
+    await whenIdle(red);
+  });
+
+  test('a key names branches that pass the same stage; one that comes twice counts once', async () => {
+    const set = (id: string, key: string): FlowNode => func(id, `msg.model = '${key}'; return msg;`, 'one');
+    const { results } = await deploy('keyed', { key: 'model', quorum: '2' }, [
+      func('keys', 'return msg;', ['x', 'x again', 'y']),
+      set('x', 'x'),
+      set('x again', 'x'),
+      func('y', "msg.model = 'y'; setTimeout(() => node.send(msg), 100);", 'one'),
+      noting('one', 'keyed'),
+    ]);
+    sendAll(red, 'keys', [[]]);
+    await arrived(results, 1);
+    assert.deepEqual(payloads(results), [{ x: ['one'], y: ['one'] }]);
+    await badge('keyed', 'idle, 1 twice');
+  });
+});
+
+describe('branches: nodes around them', () => {
+  test('an error in front of the fan-out ends all branches, a gather may be a branch, and loops come again', async () => {
+    const { results, errors } = await deploy('behind', {}, [
+      stage('front', OBEY, ['a', 'b', 'c']),
+      noting('p', 'inner'),
+      noting('q', ['inner', 'outer']),
+      gather('inner', 'outer', [], { name: 'inner', mode: 'first' }),
+      gather('outer', 'again', 'errors', { name: 'outer' }),
+      func(
+        'again',
+        'msg.count = (msg.count ?? 0) + 1; return msg.count < 3 ? [msg, null] : [null, msg];',
+        'loop',
+        'results',
+      ),
+      func('loop', 'msg.payload = []; return msg;', ['p', 'q']),
+    ]);
+    sendAll(red, 'loop', [[]]);
+    const [msg] = await arrived(results, 1);
+    assert.deepEqual(Object.keys(msg?.payload as object).sort(), ['inner', 'q']);
+    assert.equal(msg?.['count'], 3);
+    sendAll(red, 'front', [{ front: 'refuse' }]);
+    await arrived(errors, 1);
+    assert.equal(errors[0]?.error?.code, 'invalid_input');
+    assert.equal(errors[0]?.error?.stage, 'front');
+  });
+
+  test('a Catch node may give a branch another result', async () => {
+    const { results } = await deploy('mends', {}, [
+      func('front', 'return msg;', ['a', 'd']),
+      stage('d', OBEY, 'breaks'),
+      func('breaks', 'throw new Error("broken");', 'mends'),
+      catchNode('mind', 'instead', { scope: ['breaks'] }),
+      func('instead', 'msg.payload = "instead"; return msg;', 'mends'),
+      func('rest', 'return msg;', ['b', 'c']),
+      func('both', 'return msg;', ['front', 'rest']),
+    ]);
+    sendAll(red, 'both', [{ n: 1 }]);
+    const [msg] = await arrived(results, 1);
+    const { payload, branches } = (msg ?? {}) as { payload?: { d?: unknown }; branches?: { d?: unknown } };
+    assert.equal(payload?.d, 'instead');
+    assert.deepEqual(branches?.d, { ok: true });
+  });
+
+  test('without a wire at its second output, the next collector gets the error, else Catch nodes', async () => {
+    await red.deployReady([
+      TAB,
+      runtime(),
+      func('fan', 'return msg;', ['a', 'b']),
+      stage('a', OBEY, 'gather'),
+      stage('b', OBEY, 'gather'),
+      gather('gather', 'collect'),
+      collector('collect', 'results', 'errors'),
+      gather('unwired', [], [], { name: 'unwired' }),
+      stage('lone', OBEY, 'unwired'),
+      catchNode('catch', 'caught'),
+      ...['results', 'errors', 'caught'].map(sink),
+    ]);
+    const [errors, atCatch] = [red.inputs('errors'), red.inputs('caught')];
+    sendAll(red, 'fan', [{ a: 'fail' }]);
+    await arrived(errors, 1);
+    sendAll(red, 'lone', [{ lone: 'fail' }]);
+    const [msg] = await arrived(atCatch, 1);
+    assert.equal((msg as { _error?: { code: string } })._error?.code, 'modelet_failed');
+  });
+});
+
+describe('branches: over HTTP', () => {
+  /** @param compiled whether the engine gathers: a Complete node at the gathering node leaves that to Node-RED */
+  async function deployHttp(name: string, compiled = true): Promise<void> {
+    await red.deployReady([
+      TAB,
+      runtime(),
+      httpIn('in', '/vote', ['a', 'b']),
+      stage('a', OBEY, 'gather'),
+      stage('b', OBEY, 'gather'),
+      gather('gather', 'out', 'out', { name }),
+      httpOut('out'),
+      ...(compiled ? [] : [completeNode('complete', ['gather'], [])]),
+    ]);
+  }
+
+  test('the client gets all results, or the error of the branch', async () => {
+    for (const compiled of [true, false]) {
+      await deployHttp('gather', compiled);
+      const { endpoints } = (await red.snapshot()) as unknown as { endpoints: { reason: string | null }[] };
+      assert.equal(endpoints[0]?.reason === null, compiled, String(endpoints[0]?.reason));
+      const answer = await red.post('/vote', { n: 1 });
+      assert.deepEqual(await answer.json(), { a: { by: 'a', n: 1 }, b: { by: 'b', n: 1 } });
+      const refused = await red.post('/vote', { n: 1, a: 'refuse' });
+      assert.equal(refused.status, 422);
+      const { error } = (await refused.json()) as { error: { message: string; stage: string } };
+      assert.equal(error.stage, 'a');
+      assert.match(error.message, /branch a: not like this/);
+    }
+  });
+
+  test('a client that goes away leaves no gather behind', async () => {
+    for (const compiled of [true, false]) {
+      await deployHttp('gather', compiled);
+      const leave = new AbortController();
+      const gone = fetch(new URL('/vote', red.url), {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ n: 1, b: SLOW }),
+        signal: leave.signal,
+      }).catch(() => 'gone');
+      await badge('gather', '1 in progress');
+      leave.abort();
+      assert.equal(await gone, 'gone');
+      await badge('gather', 'idle');
+    }
+  });
+
+  test('a deploy keeps gathers of a node that stays as it is, and answers those of a node that changes', async () => {
+    const slow = { n: 1, b: 1500 };
+    await deployHttp('gather', false);
+    const kept = red.post('/vote', slow);
+    await badge('gather', '1 in progress');
+    await deployHttp('gather', false);
+    assert.equal((await kept).status, 200);
+    await badge('gather', 'idle');
+    const ended = red.post('/vote', slow);
+    await badge('gather', '1 in progress');
+    await deployHttp('renamed', false);
+    const answer = await ended;
+    assert.equal(answer.status, 503);
+    assert.equal(((await answer.json()) as { error: { code: string } }).error.code, 'shutting_down');
+    await badge('gather', 'idle');
+  });
+
+  test('a deploy keeps every gather in the engine, even if the node changes', async () => {
+    await deployHttp('gather');
+    const kept = red.post('/vote', { n: 1, b: 1500 });
+    await badge('gather', '1 in progress');
+    await deployHttp('renamed');
+    assert.equal((await kept).status, 200);
+    await badge('gather', 'idle');
+  });
+});

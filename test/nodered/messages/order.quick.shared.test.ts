@@ -1,0 +1,173 @@
+/** A collector that keeps the order of arrival: whatever becomes of some requests, the results of the others keep it. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { arrived, numbers, payloads, queueOf, sendAll, split, whenIdle } from '../../fixtures/drawn.ts';
+import { batcher, collector, httpIn, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { useGate } from '../../fixtures/gate.ts';
+import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
+
+const red = useNodeRed();
+const gate = useGate();
+
+/** `{ n, ms, fate }`: takes its time, then fails or gives `n`. A request that expires is not answered before that. */
+const TAKE_TIME = `
+  if (input.fate === 'expires' && !ctx.signal.aborted)
+    await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+  await new Promise((resolve) => setTimeout(resolve, input.ms));
+  if (input.fate === 'fails') throw new Error('fails');
+  return input.n;`;
+
+function inOrder(order = 'arrival'): FlowNode[] {
+  return [collector('collect', 'out', 'failed', { order }), sink('out'), sink('failed')];
+}
+
+async function deploy(...flows: FlowNode[]): Promise<{ out: Message[]; failed: Message[]; collected: Message[] }> {
+  await red.deployReady([TAB, runtime(), ...flows]);
+  return { out: red.inputs('out'), failed: red.inputs('failed'), collected: red.inputs('collect') };
+}
+
+type Fate = 'succeeds' | 'fails' | 'expires';
+const requests = fc.array(
+  fc.record({
+    ms: fc.integer({ min: 0, max: 12 }),
+    fate: fc.constantFrom<Fate>('succeeds', 'succeeds', 'succeeds', 'fails', 'expires'),
+  }),
+  { minLength: 5, maxLength: 40 },
+);
+
+describe('order of arrival', () => {
+  test('holds over random times, with requests that fail and expire in between', async () => {
+    const { out, failed } = await deploy(stage('work', TAKE_TIME, 'collect', { workers: '3' }), ...inOrder());
+    await fc.assert(
+      fc.asyncProperty(requests, async (all) => {
+        out.length = 0;
+        failed.length = 0;
+        for (const [n, { ms, fate }] of all.entries()) {
+          const expires = fate === 'expires';
+          red.send('work', { payload: { n, fate, ms }, n, ...(expires ? { timeout: 5 } : {}) });
+        }
+        await until('all have ended', () => out.length + failed.length >= all.length);
+        const lost = new Set(failed.map((msg) => msg['n']));
+        assert.deepEqual(
+          payloads(out),
+          numbers(all.length).filter((n) => !lost.has(n)),
+        );
+        for (const [n, { fate }] of all.entries()) assert.equal(lost.has(n), fate !== 'succeeds');
+      }),
+      { numRuns: 15, interruptAfterTimeLimit: 20_000 },
+    );
+  });
+
+  test('order of completion sends each result at once', async () => {
+    const { out } = await deploy(
+      stage('hold', gate.code(), 'collect'),
+      stage('quick', 'return input;', 'collect'),
+      ...inOrder('completion'),
+    );
+    red.send('hold', { payload: 'first' });
+    sendAll(red, 'quick', [1, 2, 3]);
+    assert.deepEqual(payloads(await arrived(out, 3)), [1, 2, 3]);
+    await gate.open();
+    assert.deepEqual(payloads(await arrived(out, 4)), [1, 2, 3, 'first']);
+  });
+
+  /** Results that came to the collector and wait there for the first. */
+  async function waitBehind(collected: Message[], out: Message[]): Promise<void> {
+    sendAll(red, 'quick', [1, 2, 3]);
+    assert.deepEqual(payloads(await arrived(collected, 3)), [1, 2, 3]);
+    assert.equal(out.length, 0);
+  }
+
+  test('results behind a slow request wait for it and leave after it', async () => {
+    const { out, collected } = await deploy(
+      stage('hold', gate.code(), 'collect'),
+      stage('quick', 'return input;', 'collect'),
+      ...inOrder(),
+    );
+    red.send('hold', { payload: 'first' });
+    await waitBehind(collected, out);
+    await gate.open();
+    assert.deepEqual(payloads(await arrived(out, 4)), ['first', 1, 2, 3]);
+  });
+
+  test('results do not wait for an expired request', async () => {
+    const { out, failed } = await deploy(
+      stage('hold', gate.code(), 'collect'),
+      stage('quick', 'return input;', 'collect'),
+      ...inOrder(),
+    );
+    red.send('hold', { payload: 'first', timeout: 200 });
+    sendAll(red, 'quick', [1, 2, 3]);
+    assert.deepEqual(payloads(await arrived(out, 3)), [1, 2, 3]);
+    assert.equal(failed[0]?.error?.code, 'deadline_exceeded');
+    await gate.open();
+    await whenIdle(red);
+    assert.equal(out.length, 3);
+  });
+
+  test('results do not wait for a request whose HTTP client has gone', async () => {
+    const { out, collected, failed } = await deploy(
+      httpIn('in', '/first', 'hold'),
+      stage('hold', gate.code(), 'collect'),
+      stage('quick', 'return input;', 'collect'),
+      ...inOrder(),
+    );
+    const client = new AbortController();
+    const response = red.post('/first', {}, { signal: client.signal }).catch((error: Error) => error.name);
+    await until('it is being worked on', async () => (await gate.entered()).length === 1);
+    await waitBehind(collected, out);
+    client.abort();
+    assert.deepEqual(payloads(await arrived(out, 3)), [1, 2, 3]);
+    assert.equal(await response, 'AbortError');
+    await gate.open();
+    await whenIdle(red);
+    assert.deepEqual([out.length, failed.length], [3, 0]);
+  });
+
+  test('results do not wait for dropped requests', async () => {
+    const { out, collected, failed } = await deploy(
+      batcher('batch', 'never', { policy: 'oldest', maxWaitMs: '60000', maxBatchSize: '100' }),
+      stage('never', 'return input;', 'collect'),
+      stage('quick', 'return input;', 'collect'),
+      ...inOrder(),
+    );
+    sendAll(red, 'batch', ['a', 'b']);
+    await until('they wait', async () => (await queueOf(red, 'never')) === 2);
+    await waitBehind(collected, out);
+    red.send('batch', { reset: true });
+    assert.deepEqual(payloads(await arrived(out, 3)), [1, 2, 3]);
+    assert.deepEqual(
+      (await arrived(failed, 2)).map(({ error }) => error?.code),
+      ['dropped', 'dropped'],
+    );
+  });
+
+  test('order of arrival holds for messages that were split from one request', async () => {
+    const { out } = await deploy(
+      stage('before', 'return input;', 'split'),
+      split('split', 'work'),
+      stage('work', TAKE_TIME, 'collect', { workers: '3' }),
+      ...inOrder(),
+    );
+    red.send('before', { payload: numbers(20).map((n) => ({ n, ms: 20 - n })) });
+    const all = await arrived(out, 20);
+    assert.deepEqual(payloads(all), numbers(20));
+    assert.equal(new Set(all.map(({ modelet }) => modelet?.requestId)).size, 1);
+  });
+
+  test('messages that come to the collector from elsewhere pass at once', async () => {
+    const { out, collected } = await deploy(
+      stage('hold', gate.code(), 'collect'),
+      stage('quick', 'return input;', 'collect'),
+      ...inOrder(),
+    );
+    red.send('hold', { payload: 'first' });
+    await waitBehind(collected, out);
+    red.send('collect', { payload: 'from elsewhere' });
+    assert.deepEqual(payloads(await arrived(out, 1)), ['from elsewhere']);
+    await gate.open();
+    assert.deepEqual(payloads(await arrived(out, 5)), ['from elsewhere', 'first', 1, 2, 3]);
+  });
+});

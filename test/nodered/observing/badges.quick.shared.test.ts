@@ -1,0 +1,88 @@
+/** A badge begins with what is wrong or what to do, and ends before the next node of its row. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { headline, LONGEST_BADGE } from '../../../src/observe/views/words.ts';
+import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
+
+const MESSAGES: readonly (readonly [message: string, badge: string])[] = [
+  ['no file /home/ada/.node-red/models/doubel.cjs (from "models/doubel.cjs")', 'no file doubel.cjs'],
+  ['maxBatchSize: must be <= 10000; got 10001', 'maxBatchSize: must be <= 10000; got 10001'],
+  ['source: must be one of constant, saturation, prometheus; got "x"', 'source: must be one of constant, saturation'],
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference as users write it.
+  ['cpus: the environment variable PINS is not set', 'cpus: ${PINS} is not set'],
+  ['the module gone is not installed: run "npm install gone" in /data', 'the module gone is not installed'],
+  ["SyntaxError: Unexpected token '}'", "Unexpected token '}'"],
+  ["classify: Predict:12: Unexpected token '}'", "line 12: Unexpected token '}'"],
+  ['the stage behind it cannot be used: no file /a/b.js', 'the stage behind it cannot be used'],
+  ["Error: ENOENT: no such file, open '/srv/models/a.bin'\n    at open", "ENOENT: no such file, open 'a.bin'"],
+  ['closed: sample 7.2 s old, older than 5 s', 'closed: sample 7.2 s old, older than 5 s'],
+  ['closed: HTTP 503 from http://a.example/x', 'closed: HTTP 503 from http://a.example/x'],
+  ['x'.repeat(500), `${'x'.repeat(LONGEST_BADGE - 1)}\u2026`],
+  ['', ''],
+];
+
+describe('the first words of a message', () => {
+  for (const [message, badge] of MESSAGES) {
+    test(`"${message.slice(0, 60)}" becomes "${badge.slice(0, 40)}"`, () => {
+      assert.equal(headline(message), badge);
+    });
+  }
+
+  test('are found in a time that no message can extend', () => {
+    for (const part of ['/', '(', ' (', '/a', 'a: ', 'a:\\']) {
+      const shown = headline(part.repeat(1_000_000));
+      assert.ok(shown.length <= LONGEST_BADGE, `${part}: ${shown.length}`);
+    }
+  });
+});
+
+describe('badges', () => {
+  const red = useNodeRed();
+
+  async function assertBadge(id: string, flow: readonly FlowNode[], badge: string, logged: RegExp): Promise<void> {
+    await red.deploy([TAB, runtime(), ...flow]);
+    await until(`${id} shows ${badge}, not ${red.badges.get(id)?.text}`, () => red.badges.get(id)?.text === badge);
+    assert.equal(red.badges.get(id)?.fill, 'red');
+    assert.ok(badge.length <= LONGEST_BADGE, badge);
+    await until('the log has the whole message', () => red.logs.some((line) => logged.test(line)));
+  }
+
+  test('a stage names its missing file, and the log has the path', async () => {
+    const broken = stage('a', '', 'collector /use', { source: 'file', path: 'models/a/long/way/down/weights.cjs' });
+    const log = /config_invalid: path: no file \/.*\/models\/a\/long\/way\/down\/weights\.cjs/;
+    await assertBadge('a', [...endpoint('/use', 'a'), broken], 'path: no file weights.cjs', log);
+  });
+
+  test('a stage names its missing module, and the log says how to install it', async () => {
+    const broken = stage('a', '', 'collector /use', { source: 'module', module: 'gone' });
+    const log = /the module gone is not installed: run "npm install gone" in \//;
+    await assertBadge(
+      'a',
+      [...endpoint('/use', 'a'), broken],
+      'does not start: the module gone is not inst\u2026',
+      log,
+    );
+  });
+
+  test('a batcher names the setting that is wrong', async () => {
+    const flow = [...endpoint('/use', 'q'), batcher('q', 'a', { maxBatchSize: '10001' }), stage('a', 'return 1;', 'x')];
+    await assertBadge(
+      'q',
+      [...flow, sink('x')],
+      'maxBatchSize: must be <= 10000; got 10001',
+      /maxBatchSize: must be <= 10000; got/,
+    );
+  });
+
+  test('a paced split names the setting that is wrong, and the log has the whole message', async () => {
+    const broken = node('f', 'modelet-feed', ['x'], { window: '0' });
+    await assertBadge(
+      'f',
+      [broken, sink('x')],
+      'window: must be >= 1; got 0',
+      /20 .*config_invalid: window: must be >= 1; got 0/,
+    );
+  });
+});

@@ -1,0 +1,223 @@
+/** A stage is tested with the settings of its dialog, deployed or not: in a worker of its own, of which nothing stays. */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { useNodeRed } from '../../fixtures/node-red.ts';
+import { digitsModel } from '../../fixtures/onnx.ts';
+import { until } from '../../fixtures/polling.ts';
+import { startedProcesses } from '../../fixtures/processes.ts';
+import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
+
+interface Answer {
+  readonly ok: boolean;
+  readonly result?: string;
+  readonly error?: {
+    readonly code: string;
+    readonly message: string;
+    readonly stack: string;
+    readonly place: { readonly property: string; readonly line: number } | null;
+  };
+  readonly example: string | null;
+  readonly startMs: number | null;
+  readonly runMs: number | null;
+  readonly log: readonly { readonly level: string; readonly text: string }[];
+  readonly more: number;
+}
+
+type Settings = Readonly<Record<string, unknown>>;
+
+describe('testing a stage', () => {
+  const red = useNodeRed({
+    flows: [
+      TAB,
+      runtime(),
+      ...endpoint('/deployed', 'deployed'),
+      stage('deployed', 'return input.number * 2;', 'second'),
+      stage('second', 'return input;', 'collector /deployed'),
+    ],
+  });
+
+  function ask(settings: Settings, sample?: unknown, init: RequestInit = {}): Promise<Response> {
+    const asked = { stage: { id: 'tried', z: 'tab', name: 'tried', source: 'inline', ...settings }, sample };
+    return red.post('/admin/modelets/stages/test', asked, init);
+  }
+
+  async function tried(settings: Settings, sample?: unknown): Promise<Answer> {
+    const response = await ask(settings, sample);
+    assert.equal(response.status, 200);
+    return (await response.json()) as Answer;
+  }
+
+  async function failed(settings: Settings, sample?: unknown): Promise<NonNullable<Answer['error']>> {
+    const { ok, error } = await tried(settings, sample);
+    assert.ok(!ok && error);
+    return error;
+  }
+
+  /** The workers that run, besides that of the deployed stage. */
+  function workers(): readonly number[] {
+    return startedProcesses().flatMap(({ pid, command }) => (/worker\/(?:main\.js|python)/.test(command) ? [pid] : []));
+  }
+
+  test('code that nobody has deployed answers, with its settings, its log and its times', async () => {
+    const before = workers();
+    const answer = await tried(
+      {
+        setup: 'console.log("starting"); return { sum: 40 };',
+        code: 'node.warn("adding"); return { sum: state.sum + input.a + init.b, env: env.get("TRIED") };',
+        teardown: 'console.log("stopping");',
+        init: '{"b": 1}',
+        env: '{"TRIED": "yes"}',
+        cpus: '0',
+      },
+      { a: 1 },
+    );
+    assert.deepEqual(JSON.parse(answer.result ?? ''), { sum: 42, env: 'yes' });
+    assert.deepEqual(answer.log, [
+      { level: 'info', text: 'starting' },
+      { level: 'warn', text: 'adding' },
+      { level: 'info', text: 'stopping' },
+    ]);
+    assert.ok(answer.startMs !== null && answer.runMs !== null && answer.more === 0);
+    assert.deepEqual(workers(), before);
+  });
+
+  test('a typo is one error with its line, and nothing starts again', async () => {
+    const before = workers();
+    const { code, message, place } = await failed({ code: 'const a = 1;\nreturn a +;' }, 1);
+    assert.equal(code, 'stage_unavailable');
+    assert.match(message, /^does not start: tried: Predict:2: Unexpected token/);
+    assert.deepEqual(place, { property: 'code', tab: 'Predict', line: 2, column: 1 });
+    assert.deepEqual(workers(), before);
+  });
+
+  test('an error in each tab has its line there', async () => {
+    const inStart = await failed({ setup: '\n\nthrow new TypeError("no model");' }, 1);
+    assert.match(inStart.message, /^does not start: no model$/);
+    assert.deepEqual([inStart.place?.property, inStart.place?.line], ['setup', 3]);
+    const inPredict = await failed({ code: 'await null;\nreturn input.a.b;' }, {});
+    assert.equal(inPredict.code, 'modelet_failed');
+    assert.deepEqual([inPredict.place?.property, inPredict.place?.line], ['code', 2]);
+    assert.doesNotMatch(inPredict.stack, /run-batch/);
+  });
+
+  test('settings that cannot be used are an answer as well', async () => {
+    const { message, stack } = await failed({ init: '{' });
+    assert.match(message, /^init: /);
+    assert.equal(stack, '');
+    assert.match((await failed({ source: 'file', path: 'missing.js' })).message, /^path: .*missing\.js/);
+    assert.equal((await failed({ code: 'return 1;' })).message, 'the modelet has no example: type an input');
+    assert.equal((await red.post('/admin/modelets/stages/test', {})).status, 400);
+  });
+
+  test('an input that does not match its schema fails as in a deployed stage', async () => {
+    const { code } = await failed({ inputSchema: '{"type": "number"}' }, 'text');
+    assert.equal(code, 'invalid_input');
+  });
+
+  test('without a sample it runs the example of the modelet, or one that its schema describes', async () => {
+    await writeFile(
+      join(red.userDir, 'tried.cjs'),
+      'module.exports = class { static examples = [{ text: "a b" }]; predict({ text }) { return text.split(" "); } };',
+    );
+    const byFile = await tried({ source: 'file', path: 'tried.cjs', name: '' });
+    assert.deepEqual(JSON.parse(byFile.result ?? ''), ['a', 'b']);
+    assert.equal(byFile.example, '{"text":"a b"}');
+    const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 3 }, on: { type: 'boolean' } } };
+    const bySchema = await tried({ inputSchema: JSON.stringify(schema) });
+    assert.deepEqual(JSON.parse(bySchema.result ?? ''), { n: 3, on: true });
+  });
+
+  test('an ONNX model runs with its options', async () => {
+    const answer = await tried({ source: 'onnx', path: digitsModel, init: '{"softmax": true}' });
+    assert.equal((JSON.parse(answer.result ?? '[]') as unknown[]).length, 10);
+  });
+
+  test('bytes go in and out', async () => {
+    const sample = { type: 'Buffer', data: [1, 2, 3] };
+    const answer = await tried({ code: 'return Buffer.concat([input, Buffer.from([4])]);' }, sample);
+    assert.equal(answer.result, '<Buffer 01 02 03 04>');
+  });
+
+  test('a Python file runs, and its error comes with its stack', { skip: WITHOUT_PYTHON }, async () => {
+    const path = join(red.userDir, 'tried.py');
+    await writeFile(path, 'def predict(input):\n    print("hello")\n    return 1 / input\n');
+    const answer = await tried({ source: 'python', path }, 4);
+    assert.equal(answer.result, '0.25');
+    assert.deepEqual(answer.log, [{ level: 'info', text: 'hello' }]);
+    const { message, stack } = await failed({ source: 'python', path }, 0);
+    assert.match(message, /division by zero/);
+    assert.match(stack, /tried\.py", line 3/);
+  });
+
+  test('an endless loop ends at the run limit, a full memory and a crash at once, and nothing is left', async () => {
+    const before = workers();
+    const loop = await failed({ code: 'for (;;);', runTimeoutMs: 200 }, 1);
+    assert.deepEqual([loop.code, loop.message], ['deadline_exceeded', 'the worker had no result within 200 ms']);
+    const start = await failed({ setup: 'for (;;);', startTimeoutMs: '500' }, 1);
+    assert.deepEqual([start.code, start.message], ['deadline_exceeded', 'the worker was not ready within 500 ms']);
+    const full = await failed({ code: 'const all = []; for (;;) all.push(new Array(1e5).fill(1));', heapMb: 64 }, 1);
+    assert.equal(full.code, 'worker_lost');
+    assert.match(full.message, /its memory was full: its JavaScript heap is limited to 64 MB$/);
+    const crash = await failed({ code: 'process.exit(3);' }, 1);
+    assert.match(crash.message, /^the worker died: exited with code 3$/);
+    assert.deepEqual([loop.stack, crash.stack], ['', '']);
+    const slow = await tried({ teardown: 'for (;;);' }, 1);
+    assert.equal(slow.result, '1');
+    assert.deepEqual(workers(), before);
+  });
+
+  test('a flood of lines is cut, and ends the test', async () => {
+    const { error, log, more } = await tried(
+      { code: 'for (;;) { console.log("line"); await new Promise(setImmediate); }' },
+      1,
+    );
+    assert.equal(error?.message, 'the worker printed more than 10000 lines');
+    assert.equal(log.length, 200);
+    assert.ok(more > 9000);
+  });
+
+  test('an input that is too large is refused', async () => {
+    const response = await ask({}, 'x'.repeat(2 * 1024 * 1024));
+    assert.equal(response.status, 413);
+  });
+
+  test('only two run at a time, and both end when those who asked go away', async () => {
+    const before = workers();
+    const leave = new AbortController();
+    const hang = { setup: 'for (;;);' };
+    const left = [1, 2].map((sample) => ask(hang, sample, { signal: leave.signal }).catch(() => null));
+    await until('both run', () => workers().length === before.length + 2);
+    const refused = await ask({}, 1);
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get('Retry-After'), '1');
+    assert.equal(((await refused.json()) as Answer).error?.code, 'capacity_exceeded');
+    leave.abort();
+    assert.deepEqual(await Promise.all(left), [null, null]);
+    await until('both are gone', async () => (await ask({}, 7)).status === 200);
+    assert.deepEqual(workers(), before);
+  });
+
+  test('the last input of a deployed stage can be tried', async () => {
+    const input = (id: string): Promise<Response> => fetch(`${red.url}/admin/modelets/stages/${id}/input`);
+    assert.equal((await input('deployed')).status, 404);
+    await red.post('/deployed', { number: 5 });
+    const { sample } = (await (await input('deployed')).json()) as { sample: unknown };
+    assert.deepEqual(sample, { number: 5 });
+    assert.deepEqual(await (await input('second')).json(), { sample: 10 });
+    assert.equal((await tried({ code: 'return input.number;' }, sample)).result, '5');
+    assert.equal((await input('unknown')).status, 404);
+  });
+
+  test('the deployed stage does not notice', async () => {
+    const before = await red.snapshot();
+    const answer = await tried({ id: 'deployed', name: 'deployed', code: 'return 2;' }, 1);
+    assert.equal(answer.result, '2');
+    assert.equal(await (await red.post('/deployed', { number: 3 })).text(), '6');
+    const pids = (snapshot: typeof before): unknown =>
+      snapshot.runtimes.map(({ stages }) => stages[0]?.workers[0]?.pid);
+    assert.deepEqual(pids(await red.snapshot()), pids(before));
+  });
+});

@@ -1,0 +1,134 @@
+/** A child and its parent when one cannot deal with what the other sends: the cause is told, and only the child ends. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import type { Child, ChildEvents } from '../../../src/process/parent/child.ts';
+import { ChildProcess } from '../../../src/process/parent/child-process.ts';
+import type { ControlFrame } from '../../../src/wire/frames/frames.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
+import { folderFor } from '../../fixtures/folder.ts';
+import { until } from '../../fixtures/polling.ts';
+import { allGone, killStarted, startedProcesses } from '../../fixtures/processes.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+
+const BOOT: ControlFrame = {
+  type: 'boot',
+  body: {
+    runtime: 'runtime',
+    maxQueueBytes: 1 << 20,
+    maxPayloadBytes: 1024,
+    allowedCpus: [],
+    launcher: { setpriv: false, taskset: false },
+    strictPins: false,
+    requests: { capacity: 1, mostWaiting: 0, timeoutMs: 0, barred: null, logsEach: false },
+  },
+};
+
+function start(t: TestContext, kind: 'engine' | 'worker', events: Partial<ChildEvents> = {}): Child {
+  const entry = join(repositoryRoot, 'dist', 'src', kind, 'main.js');
+  const child = new ChildProcess(
+    {
+      command: [process.execPath, entry],
+      entry,
+      cpus: null,
+      launcher: { setpriv: false, taskset: false },
+      env: process.env,
+    },
+    { onState: () => {}, onFrame: () => {}, onOutput: () => {}, ...events },
+  );
+  t.after(() => {
+    child.kill(null);
+    return allGone();
+  });
+  return child;
+}
+
+async function causeOfDeath(child: Child): Promise<string> {
+  await until('the child is dead', () => child.state.tag === 'dead');
+  return child.state.tag === 'dead' ? child.state.error.message : '';
+}
+
+for (const kind of ['engine', 'worker'] as const) {
+  test(`the ${kind} ends with a reason when it gets a frame of another process`, async (t) => {
+    const states: string[] = [];
+    const child = start(t, kind, { onState: ({ tag }) => states.push(tag) });
+    child.send({ type: 'report', body: { state: 'ready' } });
+    assert.match(await causeOfDeath(child), /does not take report frames/);
+    assert.deepEqual(states, ['error', 'dead']);
+  });
+}
+
+test('a frame that the parent cannot handle ends the child with that cause, and the parent lives on', async (t) => {
+  const seen: string[] = [];
+  const child = start(t, 'engine', {
+    onFrame: ({ type }) => {
+      seen.push(type);
+      if (type === 'pong') throw new RangeError('cannot deal with it');
+    },
+  });
+  child.send(BOOT);
+  child.send({ type: 'ping', body: null });
+  assert.equal(await causeOfDeath(child), 'cannot deal with it');
+  assert.ok(seen.includes('pong'));
+});
+
+/** Programs without the mark by which they would be found and killed with their parent. */
+const LEAVES_OPEN = {
+  'a program that it started': `
+    import { spawn } from 'node:child_process';
+    const env = { ...process.env, MODELET_PROCESS_TREE: '' };
+    spawn('sleep', ['600'], { env, detached: true, stdio: ['ignore', 'ignore', 'ignore', 3] });`,
+  'a copy that Python made of itself': `
+    import { spawnSync } from 'node:child_process';
+    const code = 'import os, time\\nif os.fork() == 0:\\n  os.setsid()\\n  time.sleep(600)';
+    const env = { ...process.env, MODELET_PROCESS_TREE: '' };
+    spawnSync('python3', ['-c', code], { env, stdio: ['ignore', 'ignore', 'ignore', 3] });`,
+} as const;
+
+for (const [what, leave] of Object.entries(LEAVES_OPEN)) {
+  test(`a child that ends is dead at once and all its frames have arrived, though ${what} has its channel open`, async (t) => {
+    const folder = folderFor(t);
+    const program = join(folder, 'program.mjs');
+    const frames = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'wire', 'frames', 'frames.js')).href;
+    const buildId = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'process', 'build-id.js')).href;
+    writeFileSync(
+      program,
+      `import { writeSync } from 'node:fs';
+      import { encodeFrame } from '${frames}';
+      import { BUILD_ID } from '${buildId}';
+      ${leave}
+      const send = (frame) => encodeFrame(frame).forEach((part) => writeSync(3, part));
+      send({ type: 'report', body: { state: 'startup', build: BUILD_ID } });
+      for (let index = 0; index < 1000; index += 1) send({ type: 'log', body: { level: 'info', message: 'x'.repeat(5000) } });
+      process.exit(7);`,
+    );
+    let told = 0;
+    const child = new ChildProcess(
+      {
+        command: [process.execPath, program],
+        entry: program,
+        cpus: null,
+        launcher: { setpriv: false, taskset: false },
+        env: process.env,
+      },
+      {
+        onState: () => {},
+        onOutput: () => {},
+        onFrame: () => {
+          told += 1;
+        },
+      },
+      // No time passes: whatever would wait for some waits for ever.
+      new FakeClock(),
+    );
+    t.after(killStarted);
+    assert.equal(await causeOfDeath(child), 'exited with code 7');
+    assert.equal(told, 1000);
+    assert.equal(startedProcesses().length, 1, 'the other one lives on');
+    killStarted();
+    await allGone();
+  });
+}

@@ -1,0 +1,118 @@
+/** Modelets in async Python: everything may be async, and runs in one event loop. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { ModeletError } from '../../../src/core/errors.ts';
+import { folderFor } from '../../fixtures/folder.ts';
+import { until } from '../../fixtures/polling.ts';
+import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
+import { callsIn, type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
+
+/** Serves a file that may import all that these tests need. */
+async function serveFile(t: TestContext, code: string, stage: Partial<StageSpec> = {}): Promise<TestService> {
+  const python = join(folderFor(t), 'model.py');
+  writeFileSync(python, `import asyncio, json, os, sys\n${code}`);
+  return serve(t, { stages: [{ id: 'model', python, ...stage }] });
+}
+
+const EVERYTHING_ASYNC = `
+class Model:
+    examples = [1]
+
+    def __init__(self, init):
+        self._folder = init["folder"]
+
+    async def setup(self):
+        await asyncio.sleep(0)
+        self._loop = asyncio.get_running_loop()
+
+    async def preprocess(self, value):
+        await asyncio.sleep(0)
+        return value + 1
+
+    async def predict(self, value):
+        await asyncio.sleep(0)
+        return [value, asyncio.get_running_loop() is self._loop]
+
+    async def postprocess(self, result, value):
+        await asyncio.sleep(0)
+        return [*result, value]
+
+    async def teardown(self):
+        await asyncio.sleep(0)
+        with open(os.path.join(self._folder, "calls"), "a") as calls:
+            calls.write(json.dumps("teardown") + "\\n")
+`;
+
+describe('a modelet in async Python', { skip: WITHOUT_PYTHON }, () => {
+  for (const concurrency of [1, 4]) {
+    test(`may have only async methods, which share a loop (concurrency ${concurrency})`, async (t) => {
+      const folder = folderFor(t);
+      const service = await serveFile(t, EVERYTHING_ASYNC, { init: { folder }, concurrency });
+      assert.deepEqual(await service.value(1), [2, true, 2]);
+      service.apply({ stages: [] });
+      await until('it was torn down', () => callsIn(folder).includes('teardown'));
+    });
+
+    test(`finishes the calls that it runs before it ends (concurrency ${concurrency})`, async (t) => {
+      const code = 'async def predict(value):\n    await asyncio.sleep(0.3)\n    return value\n';
+      const service = await serveFile(t, code, { concurrency });
+      await service.ready();
+      const asked = [1, 2, 3].map((value) => service.ask(value));
+      await until('some run', () => service.stage('model').busy > 0);
+      service.service.actOnStage('model', 'restart');
+      assert.deepEqual(await Promise.all(asked.map(async ({ answer }) => (await answer).value)), [1, 2, 3]);
+    });
+
+    test(`ends with sys.exit, and an error of a task in the background is only told (concurrency ${concurrency})`, async (t) => {
+      const code = `
+async def fails():
+    raise ValueError("in the background")
+
+async def predict(value):
+    if value == "exit":
+        sys.exit(3)
+    asyncio.ensure_future(fails())
+    await asyncio.sleep(0.01)
+    return value
+`;
+      const service = await serveFile(t, code, { concurrency });
+      assert.equal(await service.value('fine'), 'fine');
+      const { code: failure, error } = await service.answer('exit');
+      assert.equal(failure, 'worker_lost');
+      assert.match(error?.message ?? '', /exited with code 3/);
+      assert.equal(await service.value('fine again'), 'fine again');
+    });
+  }
+
+  test('may use time limits of asyncio after a call was cancelled', async (t) => {
+    const folder = folderFor(t);
+    const code = `
+async def predict(value):
+    with open(${JSON.stringify(join(folder, 'calls'))}, "a") as calls:
+        calls.write(json.dumps(value) + "\\n")
+    await asyncio.wait_for(asyncio.sleep(value), 20)
+    return value
+`;
+    const service = await serveFile(t, code, { batch: { maxBatchSize: 2, policy: 'oldest', maxWaitMs: 60_000 } });
+    await service.ready();
+    const [gone, next] = [service.ask(10), service.answer(0.01)];
+    await until('the first runs', () => callsIn(folder).length > 0);
+    service.service.abandon(gone.id, new ModeletError('cancelled', 'the caller went away'));
+    assert.equal((await gone.answer).code, 'cancelled');
+    assert.equal((await next).value, 0.01);
+  });
+});
+
+test('a plain predict that returns an awaitable fails its item, and says what to do', {
+  skip: WITHOUT_PYTHON,
+}, async (t) => {
+  const code = 'def predict(value):\n    return asyncio.sleep(0, value) if value else "plain"\n';
+  const service = await serveFile(t, code);
+  const { code: failure, error } = await service.answer(1);
+  assert.equal(failure, 'modelet_failed');
+  assert.match(error?.message ?? '', /returned an awaitable, but none of its methods is an async def/);
+  assert.equal(await service.value(0), 'plain');
+});

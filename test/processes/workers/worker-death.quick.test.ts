@@ -1,0 +1,149 @@
+/**
+ * A worker that dies takes its own batch with it and nothing else: others, what waits and what comes are served.
+ * Shows: promise "Every request is answered once", worker process.
+ */
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { isAlive } from '../../fixtures/alive.ts';
+import { folderFor } from '../../fixtures/folder.ts';
+import { until } from '../../fixtures/polling.ts';
+import { kill9, startedProcesses } from '../../fixtures/processes.ts';
+import { callsIn, release, type StageSpec, serve } from '../../fixtures/service.ts';
+import { gated, prefetching } from '../modelets/gated.ts';
+
+interface Passed {
+  readonly input: string;
+  readonly pid: number;
+}
+
+const IN_BATCHES: Partial<StageSpec> = { predict: 'batch', batch: { maxBatchSize: 3 } };
+
+describe('kill -9 in the middle of a batch', () => {
+  test('fails exactly the running items, and a new process serves the waiting ones', async (t) => {
+    const { service, folder } = await gated(t, IN_BATCHES);
+    const [pid] = (await service.ready())['gate'] as [number];
+    const running = ['held', 'a', 'b'].map((name) => service.ask(name));
+    await until('the batch runs', () => callsIn(folder).length === 1);
+    const waiting = ['c', 'd'].map((name) => service.ask(name));
+    await until('two wait', () => service.stage('gate').queue === 2);
+
+    kill9(pid);
+    for (const { answer } of running) {
+      const { code, error } = await answer;
+      assert.equal(code, 'worker_lost');
+      assert.equal(error?.stage, 'gate');
+      assert.match(error?.message ?? '', /worker 0 of stage gate died: was killed by SIGKILL/);
+    }
+    for (const { answer } of waiting) assert.notEqual(((await answer).value as Passed).pid, pid);
+    const next = await service.value<Passed>('e');
+    assert.notEqual(next.pid, pid);
+    assert.deepEqual(callsIn(folder), [['held', 'a', 'b'], ['c', 'd'], ['e']], 'nothing ran twice');
+    await until('the new worker is shown', () => service.pids('gate')[0] === next.pid);
+    await service.ready();
+    const [worker] = service.stage('gate').workers;
+    assert.deepEqual([worker?.pid, worker?.restarts, worker?.error], [next.pid, 1, null]);
+    assert.equal(service.service.snapshot().lateOutcomes, 0);
+  });
+
+  test('returns the items that were sent ahead to the worker, in their order', async (t) => {
+    const { service, folder } = await gated(t);
+    await prefetching(service, 'gate');
+    const [pid] = service.pids('gate') as [number];
+    const running = service.ask('held');
+    await until('it runs', () => callsIn(folder).includes('held'));
+    const before = service.stage('gate').items;
+    const ahead = service.ask('ahead');
+    await until('one was sent ahead', () => service.stage('gate').items > before);
+    const behind = service.ask('behind');
+    await until('one waits', () => service.stage('gate').queue === 1);
+
+    kill9(pid);
+    assert.equal((await running.answer).code, 'worker_lost');
+    assert.notEqual(((await ahead.answer).value as Passed).pid, pid);
+    assert.equal((await behind.answer).code, 'ok');
+    const calls = callsIn(folder).filter((name) => name !== 'quick');
+    assert.deepEqual(calls, ['held', 'ahead', 'behind']);
+  });
+
+  test('leaves the other workers of the stage and the other stages alone', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, {
+      stages: [
+        { id: 'before', file: 'echo' },
+        { id: 'gate', file: 'gate', init: { folder }, workers: 2 },
+      ],
+    });
+    const pids = await service.ready();
+    const asked = ['held one', 'held two'].map((name) => service.ask(name));
+    await until('both run', () => callsIn(folder).length === 2);
+    const [one, two] = pids['gate'] as [number, number];
+    kill9(one);
+    await until('one is answered', () => asked.some(({ settled }) => settled));
+    const lost = asked.find(({ settled }) => settled);
+    const kept = asked.find((other) => other !== lost);
+    assert.equal(lost?.settled?.code, 'worker_lost');
+    assert.equal(lost?.settled?.timings.length, 1, 'the stage before had done its part');
+    release(folder, 'held one');
+    release(folder, 'held two');
+    assert.equal(await kept?.answer.then(({ value }) => (value as Passed).pid), two);
+    await until('the new worker is shown', () => service.stage('gate').workers[0]?.restarts === 1);
+    const after = await service.ready();
+    assert.deepEqual(after['before'], pids['before']);
+    assert.equal(after['gate']?.[1], two);
+    assert.notEqual(after['gate']?.[0], one);
+  });
+
+  test('of an idle worker is noticed, and later requests are served', async (t) => {
+    const { service } = await gated(t, { workers: 2 });
+    const pids = (await service.ready())['gate'] as number[];
+    for (const pid of pids) kill9(pid);
+    const answers = await Promise.all(['a', 'b', 'c', 'd'].map((name) => service.answer(name)));
+    // The death of an idle worker may be noticed only when it has been sent a batch.
+    for (const { code } of answers) assert.ok(code === 'ok' || code === 'worker_lost', code);
+    assert.equal((await service.answer('e')).code, 'ok');
+    for (const pid of pids) assert.equal(isAlive(pid), false);
+  });
+});
+
+describe('a modelet that ends its own process', () => {
+  test('gets a new process four times in a row, after growing pauses', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'die', file: 'die' }] });
+    const pids = new Set<number>();
+    for (let round = 0; round < 4; round += 1) {
+      pids.add(await service.value<number>('live'));
+      assert.equal((await service.answer('exit')).code, 'worker_lost');
+    }
+    pids.add(await service.value<number>('live'));
+    assert.equal(pids.size, 5);
+    await until('four restarts are shown', () => service.stage('die').workers[0]?.restarts === 4);
+  });
+
+  test('gets no more batches after its end is known, though its channel is still open', async (t) => {
+    // The process that it leaves behind in another group holds on to the channel.
+    const inline = `
+      const options = { detached: true, stdio: ['ignore', 'ignore', 'ignore', 3] };
+      if (input === 'spawn') require('child_process').spawn('sleep', ['600'], options).unref();
+      return process.pid;`;
+    const service = await serve(t, { stages: [{ id: 'leaves', inline }] });
+    const pid = await service.value<number>('spawn');
+    kill9(pid);
+    await until('the engine has heard of its end', () => !existsSync(`/proc/${pid}`));
+    assert.notEqual(await service.value<number>('next'), pid);
+    for (const other of startedProcesses()) if (other.command.startsWith('sleep')) kill9(other.pid);
+  });
+
+  test('ends the processes that it has started', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'parent', file: 'parent' }] });
+    const [pid] = (await service.ready())['parent'] as [number];
+    const child = await service.value<number>(null);
+    assert.ok(isAlive(child));
+    kill9(pid);
+    await until('the grandchild is gone', () => !isAlive(child));
+    const second = await service.value<number>(null);
+    assert.ok(isAlive(second));
+    await service.end();
+    await until('and so is the second one after close', () => !isAlive(second));
+  });
+});
