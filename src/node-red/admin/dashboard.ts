@@ -1,10 +1,16 @@
 /** Converts the figures of an interval into messages for dashboards. */
+import type { NodeMessage } from 'node-red';
+import { wallTimeAt } from '../../core/clock.ts';
 import type { MeasuredGate } from '../../observe/export/collect.ts';
-import type { RuntimeInterval } from '../../observe/views/interval.ts';
+import { intervalBetween, type Measurement, type RuntimeInterval } from '../../observe/views/interval.ts';
 import type { StageSnapshot } from '../../observe/views/snapshot.ts';
+import { viewBetween } from '../../observe/views/view.ts';
+import type { Service } from '../../server/service.ts';
+import type { Pipeline } from '../pipeline.ts';
+import { aroundOf } from './live-view.ts';
 
 /** One number for a gauge or a chart. A chart draws one line per topic. */
-export type SeriesMessage = {
+type SeriesMessage = {
   readonly topic: string;
   readonly payload: number;
   /** Time of day in ms since 1970. */
@@ -18,7 +24,7 @@ export type SeriesMessage = {
 };
 
 /** Current state of a gate. */
-export interface GateStanding {
+interface GateStanding {
   readonly open: boolean;
   readonly budget: number;
   readonly quota: number;
@@ -26,7 +32,7 @@ export interface GateStanding {
   readonly waiting: number;
 }
 
-export type TableMessage = {
+type TableMessage = {
   readonly topic: 'stages' | 'workers';
   readonly payload: readonly object[];
 };
@@ -57,8 +63,50 @@ const OF_GATE = {
   waiting: 'requests that wait',
 } as const;
 
+/** The intervals of a runtime, each between two looks at it. */
+export class Intervals {
+  readonly #pipeline: Pipeline;
+  readonly #runtime: string;
+  /** The last look. A new or replaced runtime has had none. */
+  #before: { readonly service: Service; readonly look: Measurement } | null = null;
+
+  /** @param runtime id of the runtime; '': the only one */
+  constructor(pipeline: Pipeline, runtime: string) {
+    this.#pipeline = pipeline;
+    this.#runtime = runtime;
+  }
+
+  /**
+   * Looks at the runtime.
+   * @returns the number of runtimes that could be meant, and the messages for each output; null if there has been no
+   * interval of one runtime
+   */
+  next(): { readonly runtimes: number; readonly messages: (NodeMessage | NodeMessage[])[] | null } {
+    const { services } = this.#pipeline;
+    const meant = this.#runtime === '' ? services : services.filter(({ id }) => id === this.#runtime);
+    const [service = null] = meant.length === 1 ? meant : [];
+    const before = this.#before;
+    const look = service?.measure() ?? null;
+    this.#before = service && look ? { service, look } : null;
+    const isInterval = service && look && before?.service === service;
+    return { runtimes: meant.length, messages: isInterval ? this.#messages(service, before.look, look) : null };
+  }
+
+  #messages({ id }: Service, before: Measurement, look: Measurement): (NodeMessage | NodeMessage[])[] {
+    const interval = intervalBetween(before, look, Math.round(wallTimeAt(look.at)));
+    const gates = gatesOf(this.#pipeline.gates.measured, id);
+    const { kind, text } = viewBetween([before], [look], aroundOf(this.#pipeline)).verdict;
+    return [
+      { payload: { ...interval, gates, verdict: { kind, text } } },
+      seriesOf(interval, gates),
+      stageRows(interval),
+      workerRows(look.snapshot.stages),
+    ];
+  }
+}
+
 /** Returns the gates that belong to a runtime, by name. */
-export function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record<string, GateStanding> {
+function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record<string, GateStanding> {
   const own = gates.filter((gate) => gate.runtime === runtime).map(({ snapshot }) => snapshot);
   return Object.fromEntries(
     own.map(({ name, open, budget, quota, inFlight, waiting }) => [name, { open, budget, quota, inFlight, waiting }]),
@@ -66,7 +114,7 @@ export function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record
 }
 
 /** Returns one message per number. Skips metrics without a value, so that a chart shows a gap. */
-export function seriesOf(interval: RuntimeInterval, gates: Readonly<Record<string, GateStanding>>): SeriesMessage[] {
+function seriesOf(interval: RuntimeInterval, gates: Readonly<Record<string, GateStanding>>): SeriesMessage[] {
   const timestamp = interval.time;
   const ofRuntime = labelled(OF_RUNTIME, interval).map((line) => ({ ...line, topic: line.metric, timestamp }));
   const ofStages = Object.entries(interval.stages).flatMap(([stage, values]) =>
@@ -95,12 +143,12 @@ function named(name: string, { metric, label, payload }: Line): Line & Pick<Seri
 }
 
 /** Returns a table with one row per stage. */
-export function stageRows({ stages }: RuntimeInterval): TableMessage {
+function stageRows({ stages }: RuntimeInterval): TableMessage {
   return { topic: 'stages', payload: Object.entries(stages).map(([stage, values]) => ({ stage, ...values })) };
 }
 
 /** Returns a table of the current workers, one row each. Cells are numbers or text, which tables show unchanged. */
-export function workerRows(stages: readonly StageSnapshot[]): TableMessage {
+function workerRows(stages: readonly StageSnapshot[]): TableMessage {
   const payload = stages.flatMap(({ name, workers }) =>
     workers.map(({ index, pid, state, cpus, rssBytes, restarts, error }) => ({
       stage: name,
