@@ -44,6 +44,14 @@ export interface StageTiming {
   readonly cache?: SavedRun;
 }
 
+/** The result of running a stage's examples. */
+export interface CheckResult {
+  /** Number of examples that ran, including a failing one; 0 if the modelet has none. */
+  readonly examples: number;
+  /** Why the stage does not work; null if it works or has no examples. */
+  readonly error: ModeletError | null;
+}
+
 /** Why a request needs no run: its answer is in the cache, or another request's run will bring it. */
 export type SavedRun = 'hit' | 'joined';
 

@@ -5,7 +5,14 @@
 import type { EnginePlan, StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EngineStatus, LogRecord, ModeletDescription, RequestNumber, StageAction } from '../core/model.ts';
+import type {
+  CheckResult,
+  EngineStatus,
+  LogRecord,
+  ModeletDescription,
+  RequestNumber,
+  StageAction,
+} from '../core/model.ts';
 import { isVersionAction } from '../core/versions.ts';
 import { residentBytes } from '../observe/meters/usage.ts';
 import { CODEC } from '../wire/codec/codec.ts';
@@ -14,7 +21,6 @@ import type { CheckedStage, DescribedStage } from '../wire/frames/bodies.ts';
 import { encodeFailure } from '../wire/frames/failure.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { bareItem } from '../wire/frames/items.ts';
-import type { CheckResult } from './pools/pool.ts';
 import { HoldBack } from './routes/hold-back.ts';
 import { liveRoutes } from './routes/live-routes.ts';
 import { Router } from './routes/router.ts';

@@ -4,20 +4,14 @@
  */
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
 import { asModeletError, ModeletError } from '../core/errors.ts';
-import type { Payload } from '../core/model.ts';
+import type { CheckResult, Payload } from '../core/model.ts';
 import type { BatchQueue } from '../store/broker/batch-queue.ts';
 import { outcomeOf } from '../wire/frames/failure.ts';
 import { decodeReplies, encodeWork } from './batches.ts';
 import type { Board } from './board.ts';
 
-export interface HostCheckResult {
-  /** Number of examples that ran, including a failing one. */
-  readonly examples: number;
-  readonly error: ModeletError | null;
-}
-
 interface Asked {
-  readonly resolve: (result: HostCheckResult) => void;
+  readonly resolve: (result: CheckResult) => void;
   readonly timer: Timer;
 }
 
@@ -33,7 +27,7 @@ export class HostChecks {
   }
 
   /** Never rejects. @param id of the job; no other has it */
-  ask(id: string, queue: BatchQueue, board: Board, deadline: Deadline): Promise<HostCheckResult> {
+  ask(id: string, queue: BatchQueue, board: Board, deadline: Deadline): Promise<CheckResult> {
     return new Promise((resolve) => {
       const late = (): void => this.#end(id, failed(new ModeletError('deadline_exceeded', 'no host answered in time')));
       this.#asked.set(id, { resolve, timer: this.#clock.at(deadline, late) });
@@ -68,7 +62,7 @@ export class HostChecks {
     this.#end(id, failed(asModeletError(thrown, 'stage_unavailable')));
   }
 
-  #end(id: string, result: HostCheckResult): void {
+  #end(id: string, result: CheckResult): void {
     const asked = this.#asked.get(id);
     this.#asked.delete(id);
     asked?.timer.cancel();
@@ -76,6 +70,6 @@ export class HostChecks {
   }
 }
 
-function failed(error: ModeletError): HostCheckResult {
+function failed(error: ModeletError): CheckResult {
   return { examples: 0, error };
 }

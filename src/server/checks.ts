@@ -4,22 +4,16 @@
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import { LONGEST_CHECK_MS } from '../core/model.ts';
+import { type CheckResult, LONGEST_CHECK_MS } from '../core/model.ts';
 import { decodeModeletError } from '../wire/codec/error-codec.ts';
 import type { CheckedStage } from '../wire/frames/bodies.ts';
 
 /** Result of running the examples of one stage's modelet. */
-export interface StageCheck {
+export interface StageCheck extends CheckResult, Pick<CheckedStage, 'answers'> {
   /** Id of the stage's node. */
   readonly id: string;
   /** Name of the stage. */
   readonly stage: string;
-  /** False: the stage is a version that gets no requests. Default: true. */
-  readonly answers?: boolean;
-  /** Number of examples that ran, including a failing one; 0 if the modelet has none. */
-  readonly examples: number;
-  /** Why the modelet failed; null if it works. */
-  readonly error: ModeletError | null;
 }
 
 export const CHECK = {

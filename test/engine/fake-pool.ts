@@ -3,10 +3,16 @@ import assert from 'node:assert/strict';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import type { Deadline } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import type { CircuitStatus, ModeletDescription, Payload, RequestNumber, WorkerStatus } from '../../src/core/model.ts';
+import type {
+  CheckResult,
+  CircuitStatus,
+  ModeletDescription,
+  Payload,
+  RequestNumber,
+  WorkerStatus,
+} from '../../src/core/model.ts';
 import {
   type Batch,
-  type CheckResult,
   type FreeWorker,
   type PoolEvents,
   type PoolHealth,

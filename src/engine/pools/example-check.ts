@@ -11,7 +11,8 @@
  */
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { type CheckResult, RunTimeout } from './pool.ts';
+import type { CheckResult } from '../../core/model.ts';
+import { RunTimeout } from './pool.ts';
 
 /** A ready worker as a check sees it. */
 export interface Triable {

@@ -4,6 +4,7 @@ import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type {
+  CheckResult,
   CircuitStatus,
   LogRecord,
   ModeletDescription,
@@ -79,14 +80,6 @@ export type PoolHealth =
   | { readonly tag: 'ready' }
   | { readonly tag: 'starting' }
   | { readonly tag: 'failed'; readonly error: Error; readonly doesNotStart: boolean };
-
-/** The result of running a stage's examples. */
-export interface CheckResult {
-  /** Number of examples that ran, including a failing one. */
-  readonly examples: number;
-  /** The reason why the stage does not work; null if it works or has no examples. */
-  readonly error: ModeletError | null;
-}
 
 export interface PoolEvents<T extends WireItem> {
   /** Passes on a part of a running item's result. Call `taken` with the number of parts taken. */

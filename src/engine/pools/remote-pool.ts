@@ -12,7 +12,14 @@ import { randomUUID } from 'node:crypto';
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
-import type { CircuitStatus, ModeletDescription, RemotePlace, RequestNumber, WorkerStatus } from '../../core/model.ts';
+import type {
+  CheckResult,
+  CircuitStatus,
+  ModeletDescription,
+  RemotePlace,
+  RequestNumber,
+  WorkerStatus,
+} from '../../core/model.ts';
 import { batchesAhead, decodeReplies, encodeWork } from '../../remote/batches.ts';
 import { BEAT_MS, type Board, type Notices } from '../../remote/board.ts';
 import { HostChecks } from '../../remote/host-check.ts';
@@ -24,7 +31,7 @@ import { resultOfEvent } from '../../store/broker/bullmq-jobs.ts';
 import type { JobEvent } from '../../store/broker/job-events.ts';
 import { hopsOf } from '../stage/hops.ts';
 import type { Hop, Item } from '../stage/item.ts';
-import type { Batch, CheckResult, FreeWorker, PoolEvents, PoolHealth, Room } from './pool.ts';
+import type { Batch, FreeWorker, PoolEvents, PoolHealth, Room } from './pool.ts';
 import type { StagePool } from './stage-pools.ts';
 
 interface Sent {

@@ -12,10 +12,10 @@
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { CircuitStatus, RequestNumber, StageStatus } from '../../core/model.ts';
+import type { CheckResult, CircuitStatus, RequestNumber, StageStatus } from '../../core/model.ts';
 import type { Item } from '../stage/item.ts';
 import { HotEdit, type HotEditHost } from './hot-edit.ts';
-import type { CheckResult, FreeWorker, WorkerPool } from './pool.ts';
+import type { FreeWorker, WorkerPool } from './pool.ts';
 
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
 

@@ -11,6 +11,7 @@
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import type {
+  CheckResult,
   CircuitStatus,
   CircuitTag,
   LogLevel,
@@ -26,15 +27,7 @@ import type { EngineBoot, TouchedFile } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
 import { ExampleCheck } from './example-check.ts';
-import {
-  type CheckResult,
-  type Loss,
-  type PoolEvents,
-  type PoolHealth,
-  type Room,
-  RunTimeout,
-  type WorkerPool,
-} from './pool.ts';
+import { type Loss, type PoolEvents, type PoolHealth, type Room, RunTimeout, type WorkerPool } from './pool.ts';
 import { WorkerFactory } from './worker-factory.ts';
 import { Roster } from './workers/roster.ts';
 import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';

@@ -4,13 +4,13 @@
  */
 import { rerunsBatches, roomOf, type StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
+import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { batchWarning, Description } from '../pools/description.ts';
-import { type Batch, type CheckResult, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
+import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batch-former.ts';
 import { keepTogether, passedAlong } from './hops.ts';

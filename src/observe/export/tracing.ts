@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Context, ProxyTracerProvider, SpanOptions, Tracer, TracerProvider } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { SavedRun } from '../../core/model.ts';
+import type { StageTiming } from '../../core/model.ts';
 import { layOut } from '../../core/routes/concurrent-timings.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 
@@ -21,15 +21,8 @@ const REGISTRY = Symbol.for('opentelemetry.js.api.1');
 const SCOPE = '@modelet/node-red-pipeline';
 
 /** The measurements of one stage; times in ms. */
-export interface TracedStage {
+export interface TracedStage extends Omit<StageTiming, 'stage'> {
   readonly name: string;
-  readonly waitMs: number;
-  readonly batchMs: number;
-  readonly runMs: number;
-  readonly batchSize: number;
-  readonly worker: number;
-  /** The reason why the request needed no run; absent if it had one. */
-  readonly cache?: SavedRun;
 }
 
 export interface TracedOutcome {

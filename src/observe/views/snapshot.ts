@@ -6,7 +6,7 @@ import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
 import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';
-import { whyWaiting } from './why.ts';
+import { type StageFacts, whyWaiting } from './why.ts';
 
 /** Frames and items, by type of frame. */
 export type FrameCounts = Record<string, { readonly frames: number; readonly items: number }>;
@@ -40,13 +40,8 @@ interface ShownPlan {
 /** A stage's settings and its status, with times that are good for people instead of those on the monotonic clock. */
 export interface StageSnapshot
   extends Omit<ShownStage, 'ref'>,
-    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions'> {
-  /** Wait of the oldest item in the queue, in ms; null if none waits. */
-  readonly oldestMs: number | null;
-  /** Time until the filling batch leaves, in ms; null if none fills. */
-  readonly leavesInMs: number | null;
-  /** Milliseconds until a worker is tried again while the circuit is open; otherwise null. */
-  readonly retryInMs: number | null;
+    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions'>,
+    Pick<StageFacts, 'oldestMs' | 'leavesInMs' | 'retryInMs'> {
   /** One sentence that tells why requests wait here now; null if nothing holds them. */
   readonly why: string | null;
   /** Number of batches sent to workers; `items` is the number of their items. */

@@ -19,10 +19,11 @@ export interface JudgedStage {
   readonly id: string;
   readonly name: string;
   readonly health: StageHealth;
+  /** The state as the stage's badge says it. */
   readonly words: string;
   /** Number of batches that its workers run although no caller waits for them any more. */
   readonly overdue: number;
-  /** Null if no item ran. */
+  /** Mean times of the items that ran since the earlier look; null if none did. */
   readonly times: ItemTimes | null;
 }
 

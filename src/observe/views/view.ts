@@ -13,9 +13,9 @@ import type { SlowRequest } from './breakdown.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from './snapshot.ts';
-import { type ItemTimes, overdueWords, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
+import { type JudgedStage, overdueWords, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
 import { overdueOf } from './why.ts';
-import { type StageHealth, stageWords } from './words.ts';
+import { stageWords } from './words.ts';
 
 const BYTES_PER_MB = 1024 * 1024;
 
@@ -58,14 +58,7 @@ export interface Around {
   engineCpus(pid: number): readonly number[] | null;
 }
 
-export interface StageView {
-  readonly id: string;
-  readonly name: string;
-  readonly health: StageHealth;
-  /** The state as the stage's badge says it. */
-  readonly words: string;
-  /** Number of batches that its workers run although no caller waits for them any more. */
-  readonly overdue: number;
+export interface StageView extends JudgedStage {
   readonly why: string | null;
   /** Problems that do not keep the stage from serving. */
   readonly warnings: readonly string[];
@@ -75,8 +68,6 @@ export interface StageView {
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
   readonly meanBatch: number | null;
-  /** Mean times of the items that ran since the earlier look; null if none did. */
-  readonly times: ItemTimes | null;
   /** Rate of items answered by a worker, from the cache or by a shared run; null without an earlier look. */
   readonly itemsPerSecond: number | null;
   /** Rate of items that no worker answered; null without an earlier look. */

@@ -1,26 +1,20 @@
 /** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
-import type { CircuitTag, WorkerStatus } from '../../core/model.ts';
+import type { Batching, StageStatus, WorkerStatus } from '../../core/model.ts';
 import type { Leg } from '../../core/routes/route.ts';
 
 /** The part of a stage's snapshot that the sentence needs. */
-export interface StageFacts {
+export interface StageFacts
+  extends Pick<StageStatus, 'queue' | 'busy' | 'concurrency' | 'ready' | 'circuit' | 'doesNotStart'> {
   readonly name: string;
-  readonly queue: number;
   readonly capacity: number;
-  readonly busy: number;
-  readonly concurrency: number;
-  readonly ready: number;
   readonly workers: readonly (Pick<WorkerStatus, 'index' | 'error' | 'overdue' | 'starting'> & {
     readonly state: string;
   })[];
+  readonly batching: Pick<Batching, 'maxBatchSize'>;
   /** Wait of the oldest item in the queue, in ms; null if none waits. */
   readonly oldestMs: number | null;
   /** Time until the filling batch leaves, in ms; null if none fills. */
   readonly leavesInMs: number | null;
-  readonly batching: { readonly maxBatchSize: number };
-  readonly circuit: CircuitTag;
-  /** Whether no worker serves because none starts. */
-  readonly doesNotStart: boolean;
   /** Time until a worker is tried again, in ms; null unless the circuit is open. */
   readonly retryInMs: number | null;
 }

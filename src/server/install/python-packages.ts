@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ModeletError } from '../../core/errors.ts';
+import type { StageSource } from '../../core/model.ts';
 import { runToEnd } from '../../process/parent/launch.ts';
 import { findPython } from '../../process/python.ts';
 import type { InstallPlan } from './installation.ts';
@@ -43,10 +44,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 };
 
 /** The settings of a stage that decide about its interpreter; `path` is absolute, or '' if there is no file to read. */
-export interface PythonStage {
-  readonly path: string;
-  readonly python: string;
-}
+export type PythonStage = Pick<Extract<StageSource, { kind: 'python' }>, 'path' | 'python'>;
 
 interface PythonStanding {
   readonly interpreter: string;

@@ -1,6 +1,13 @@
 /** Bodies of the control frames that carry more than a number or two. Interfaces only. */
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
-import type { BrokerPlace, EngineStatus, ModeletDescription, PayloadSchema, WorkerUsage } from '../../core/model.ts';
+import type {
+  BrokerPlace,
+  CheckResult,
+  EngineStatus,
+  ModeletDescription,
+  PayloadSchema,
+  WorkerUsage,
+} from '../../core/model.ts';
 import type { OwnValues } from '../../core/readings.ts';
 
 export interface EngineBoot {
@@ -104,12 +111,10 @@ export interface StateReport {
 }
 
 /** Result of running the examples of one stage. */
-export interface CheckedStage {
+export interface CheckedStage extends Pick<CheckResult, 'examples'> {
   readonly stage: number;
   /** False: the stage is a version that gets no requests, so its failure does no harm. Default: true. */
   readonly answers?: boolean;
-  /** Number of examples that ran, including a failing one. */
-  readonly examples: number;
   /** The error, encoded by error-codec.ts, in Base64; null if all examples work. */
   readonly error: string | null;
 }
