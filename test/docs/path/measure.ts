@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { func, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { engineUrl, type FlowNode } from '../../fixtures/node-red.ts';
@@ -25,8 +26,6 @@ export interface Step {
 
 /** Requests, one after the other, whose calls are counted. */
 const REQUESTS = 40;
-/** Share of the requests for which a function on their path runs. What follows an answer may run with the next request. */
-const NEARLY_ALL = 0.9;
 /** Later than every call of a request. */
 const LATE_NS = 10n ** 15n;
 
@@ -85,28 +84,40 @@ async function measure(
   return Object.fromEntries(ordered) as Record<Way, Step[]>;
 }
 
-/** Returns the functions that run for nearly every request. A timer runs for some of them. */
+/** Returns the functions that run once more or oftener in the time of a request than in an equally long pause. */
 async function count(processes: readonly Recorded[], url: string): Promise<Counted[]> {
-  const counts = new Map<string, { readonly step: Counted; readonly calls: number[] }>();
-  await post(url);
-  await Promise.all(processes.map((one) => one.count()));
-  for (let sent = 0; sent < REQUESTS; sent += 1) {
-    await post(url);
+  const steps = new Map<string, Counted>();
+  const [busy, idle]: [Counts, Counts] = [new Map(), new Map()];
+  const add = async (counts: Counts, round: number): Promise<void> => {
     for (const one of processes) {
       for (const ran of await one.count()) {
-        const step = { one, ran };
-        const known = counts.get(keyOf(step)) ?? { step, calls: [] };
-        known.calls.push(ran.calls);
-        counts.set(keyOf(step), known);
+        const key = keyOf({ one, ran });
+        steps.set(key, { one, ran });
+        const calls = counts.get(key) ?? Array.from({ length: REQUESTS }, () => 0);
+        calls[round] = ran.calls;
+        counts.set(key, calls);
       }
     }
+  };
+  await post(url);
+  await Promise.all(processes.map((one) => one.count()));
+  for (let round = 0; round < REQUESTS; round += 1) {
+    const began = performance.now();
+    await post(url);
+    await add(busy, round);
+    await pause(performance.now() - began);
+    await add(idle, round);
   }
-  return [...counts.values()]
-    .filter(({ calls }) => calls.length >= REQUESTS * NEARLY_ALL)
-    .map(({ step: { one, ran }, calls }) => ({ one, ran: { ...ran, calls: median(calls) } }));
+  return [...steps].flatMap(([key, { one, ran }]) => {
+    const calls = median(busy.get(key)) - median(idle.get(key));
+    return calls >= 1 ? [{ one, ran: { ...ran, calls } }] : [];
+  });
 }
 
-function median(numbers: readonly number[]): number {
+/** Calls of each function, by round. */
+type Counts = Map<string, number[]>;
+
+function median(numbers: readonly number[] = []): number {
   return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
 }
 
