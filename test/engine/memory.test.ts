@@ -1,6 +1,8 @@
 /** The bytes of payloads in the engine have a limit: stages wait, and entries refuse. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
+import { Growth } from '../../src/engine/routes/memory.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
@@ -162,4 +164,19 @@ test('an answer larger than the memory leaves alone, and a lost worker keeps no 
   await rig.finish();
   assert.deepEqual(rig.answers(), ['1']);
   assert.equal(rig.engine.status().heldBytes, 0);
+});
+
+test('expected results are whole numbers of bytes, so that their sum is 0 again when all have come', () => {
+  const size = fc.integer({ min: 0, max: 2 ** 31 });
+  const property = fc.property(fc.array(fc.tuple(size, size), { minLength: 1 }), fc.array(size), (seen, inputs) => {
+    const growth = new Growth();
+    for (const [input, result] of seen) growth.note(input, result);
+    const expected = inputs.map((input) => growth.of(input, 2 ** 30, 512));
+    let sum = 0;
+    for (const bytes of expected) sum += bytes;
+    for (const bytes of expected) sum -= bytes;
+    assert.equal(sum, 0);
+    assert.ok(expected.every((bytes) => Number.isSafeInteger(bytes) && bytes <= 2 ** 30));
+  });
+  fc.assert(property);
 });

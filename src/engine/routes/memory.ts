@@ -46,7 +46,8 @@ export class Growth {
   }
 
   /**
-   * Returns the expected bytes of a result.
+   * Returns the expected bytes of a result, as a whole number: sums of fractions would keep a rest, for which items
+   * would wait for ever.
    * @param most the largest allowed
    * @param unknown bytes of a result for each byte of an input while there was none
    */
@@ -54,7 +55,7 @@ export class Growth {
     if (this.#count === 0) return Math.min(most, input * unknown);
     const [meanInput, meanResult] = [this.#inputs / this.#count, this.#results / this.#count];
     const expected = meanResult + this.#slope(meanInput, meanResult) * (input - meanInput);
-    return Math.min(most, Math.max(0, expected));
+    return Math.min(most, Math.max(0, Math.round(expected)));
   }
 
   /** Results are taken to be in proportion to their inputs while these have had one size. */
