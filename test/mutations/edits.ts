@@ -87,9 +87,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'what a modelet has started in a session of its own lives on',
-    file: 'src/process/parent/launch.ts',
-    find: '      killMarked(mark);',
-    replace: '      void mark;',
+    file: 'src/process/parent/family.ts',
+    find: 'for (const pid of found) kill(pid);',
+    replace: 'void found;',
     suite: 'processes/workers/detached',
     test: 'end when their worker is killed',
   },
