@@ -2,6 +2,7 @@
 
 import type { ListenAddress } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
+import { BYTES_PER_MB } from '../core/model.ts';
 import { parseListen } from './formats/listen.ts';
 import { parseCores } from './formats/pins.ts';
 import { parseBaseUrl, parseBrokerUrl, parseKeyPrefix, parseOrigins, parsePublicPath } from './formats/urls.ts';
@@ -42,8 +43,6 @@ export type FeedConfig = SettingsOf<typeof feed>;
 export type JoinConfig = SettingsOf<typeof join>;
 export type MetricsConfig = SettingsOf<typeof metrics>;
 export type StreamConfig = SettingsOf<typeof stream>;
-
-const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {

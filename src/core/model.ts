@@ -15,6 +15,9 @@ export type RequestNumber = number;
  */
 export const FIRST_NUMBER = { server: 1, listener: 2 ** 50, engine: 2 ** 52 } as const;
 
+/** Bytes of what settings call a MB. */
+export const BYTES_PER_MB: number = 1024 * 1024;
+
 /** A payload's bytes and the codec that reads them; see wire/codec/codec.ts. The engine never decodes them. */
 export interface Payload {
   readonly codec: number;
@@ -282,6 +285,8 @@ export interface CacheStatus {
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
+  /** Bytes of the payloads in the queue. */
+  readonly queueBytes: number;
   /** Monotonic time at which the oldest item of the queue arrived; null if the queue is empty. */
   readonly oldestAt: number | null;
   /** Monotonic time at which the batch that is filling leaves; null if no batch is filling. */

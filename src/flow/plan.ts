@@ -3,7 +3,7 @@ import type { BrokerConfig, RuntimeConfig } from '../config/compile.ts';
 import type { StageConfig } from '../config/compile-stage.ts';
 import { type ModeletDefinition, type PlannedStage, settingsFor } from '../config/stage-definition.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { Batching, RemotePlace } from '../core/model.ts';
+import { type Batching, BYTES_PER_MB, type RemotePlace } from '../core/model.ts';
 import { Queues } from './dropping.ts';
 import type { Graph } from './graph.ts';
 import { type PlannedJoin, planJoins } from './joins.ts';
@@ -56,8 +56,6 @@ export interface PlanSettings extends ModuleFolders {
 }
 
 type UsableStage = Extract<CompiledNode, { kind: 'stage' }> & { readonly config: StageConfig };
-
-const MB = 1024 * 1024;
 
 export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSettings): FlowPlan {
   const unusable = new Map<string, string>();
@@ -156,7 +154,7 @@ function planStage(
     modelet: planModelet(config, folders),
     ...settingsFor('engine', config),
     batching,
-    cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
+    cache: { entries: cache, maxBytes: cacheMb * BYTES_PER_MB, ttlMs: cacheTtlMs },
   };
 }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModeletError } from '../../src/core/errors.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { decodeModeletError } from '../../src/wire/codec/error-codec.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
@@ -25,6 +26,21 @@ test('a queue refuses an item only when it is full, and running items do not cou
   await rig.submit([7, 8]);
   assert.deepEqual(rig.answers(), ['1', '8 capacity_exceeded']);
   assert.equal(rig.queueOf(1), 3);
+});
+
+test('a queue is full at its number of bytes, too, and takes more when some have left', async () => {
+  const rig = new Rig(2 ** 20, 2 ** 30);
+  const pool = await rig.single({ queueMb: 1 });
+  const payload = { codec: CODEC.bytes, bytes: new Uint8Array(600 * 1024) };
+  await rig.submit([1], { payload });
+  await rig.submit([2, 3, 4], { payload });
+  assert.match(lastError(rig).message, /^queue of stage stage1 is full \(1 MB waiting\)$/);
+  assert.deepEqual(rig.answers(), ['4 capacity_exceeded']);
+  pool.answer();
+  await rig.turn();
+  await rig.submit([5, 6], { payload });
+  assert.deepEqual(rig.answers(), ['1', '6 capacity_exceeded']);
+  assert.equal(rig.queueOf(1), 2);
 });
 
 test('a refusal names the stage and the time to retry after', async () => {

@@ -1,6 +1,7 @@
 /** Inside a route nothing is refused: a full queue holds back the stage before it, and never for ever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
 /** Stage 1 in front of stage 2, which has room for `capacity`. */
@@ -34,6 +35,31 @@ test('a full queue holds back the stage before it until there is room', async ()
     for (const ref of [1, 2]) if (rig.pool(ref).held().length > 0) await answer(rig, ref);
   }
   assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5', '6']);
+});
+
+test('a queue with too many bytes holds back the stage before it until there is room', async () => {
+  const rig = new Rig(2 ** 20, 2 ** 30);
+  await rig.apply({ stages: [stage(1), stage(2, { queueMb: 1 })], routes: [route(1, [1, 2])] });
+  const payload = { codec: CODEC.bytes, bytes: new Uint8Array(600 * 1024) };
+  const pass = async (): Promise<void> => {
+    rig.pool(1).answerFromHost(() => ({ ok: true, payload, timings: [] }));
+    await rig.turn();
+  };
+  const bytesOf2 = (): number | undefined => rig.engine.status().stages[1]?.queueBytes;
+  await rig.submit(upTo(6), { payload });
+  while (rig.pool(1).held().length > 0) await pass();
+  // What stage 1 had when the queue became full comes as well.
+  assert.deepEqual([rig.queueOf(1), rig.queueOf(2), bytesOf2()], [2, 3, 3 * 600 * 1024]);
+  await answer(rig, 2);
+  assert.deepEqual(rig.pool(1).held(), []);
+  await answer(rig, 2);
+  assert.deepEqual([rig.pool(1).held(), bytesOf2()], [[[5], [6]], 600 * 1024]);
+  for (let rest = 0; rest < 4; rest += 1) {
+    if (rig.pool(1).held().length > 0) await pass();
+    await answer(rig, 2);
+  }
+  assert.deepEqual(rig.answers().length, 6);
+  assert.equal(bytesOf2(), 0);
 });
 
 test('a cancelled item makes room for items held back', async () => {

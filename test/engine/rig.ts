@@ -35,6 +35,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
     },
     batching: SINGLE_ITEMS,
     capacity: 1024,
+    queueMb: 0,
     overflow: 'refuse',
     maxAgeMs: 0,
     runTimeoutMs: 0,

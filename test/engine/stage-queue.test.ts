@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type Item, MOVING, RUNNING } from '../../src/engine/stage/item.ts';
 import { StageQueue } from '../../src/engine/stage/stage-queue.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { ids, NEVER, queued } from './queued.ts';
 
 type Step =
@@ -57,7 +58,7 @@ class Model {
   run(what: Step): void {
     switch (what.do) {
       case 'push':
-        this.#push(queued(this.all.length, this.now, { ...what, deadline: this.now + what.ttl }));
+        this.#push(queued(this.all.length, this.now, { ...what, ...this.#payload(), deadline: this.now + what.ttl }));
         break;
       case 'take':
         this.#take(what.count, (one) => one.id % 4 !== what.held);
@@ -66,7 +67,7 @@ class Model {
         this.#remove(this.all[what.which % Math.max(1, this.all.length)]);
         break;
       case 'replace':
-        this.#replace(queued(this.all.length, this.now, what));
+        this.#replace(queued(this.all.length, this.now, { ...what, ...this.#payload() }));
         break;
       case 'advance':
         this.now += what.ms;
@@ -95,6 +96,11 @@ class Model {
     this.newestAt = this.now;
     const place = this.expected.findIndex((other) => other.priority < one.priority);
     this.expected.splice(place < 0 ? this.expected.length : place, 0, one);
+  }
+
+  /** Each payload has a size of its own. */
+  #payload(): Pick<Item, 'payload'> {
+    return { payload: { codec: CODEC.bytes, bytes: new Uint8Array(this.all.length) } };
   }
 
   #take(count: number, mayLeave: (one: Item) => boolean): void {
@@ -161,6 +167,10 @@ class Model {
     const { queue, expected } = this;
     assert.equal(queue.length, expected.length);
     assert.equal(queue.newestAt, this.newestAt);
+    assert.equal(
+      queue.bytes,
+      expected.reduce((sum, { payload }) => sum + payload.bytes.byteLength, 0),
+    );
     for (const one of this.all) assert.equal(one.state.tag === 'queued', expected.includes(one));
     assert.equal(queue.oldestAt, expected.length === 0 ? 0 : Math.min(...expected.map((one) => one.arrivedAt)));
     for (const group of [0, 1, 2]) assert.equal(queue.victim(group), this.#victim(group));

@@ -14,7 +14,16 @@ const WAITS = { oldestMs: null, leavesInMs: null, retryInMs: null, circuit: 'clo
 
 /** Two workers that are ready; nothing waits. */
 function stage(view: Partial<StageFacts> = {}): StageFacts {
-  const idle = { queue: 0, capacity: 100, busy: 0, concurrency: 1, ready: 2, workers: workers('ready', 'ready') };
+  const idle = {
+    queue: 0,
+    queueBytes: 0,
+    queueMb: 0,
+    capacity: 100,
+    busy: 0,
+    concurrency: 1,
+    ready: 2,
+    workers: workers('ready', 'ready'),
+  };
   return { name: 'stage', ...idle, ...WAITS, batching: { maxBatchSize: 32 }, ...view };
 }
 
@@ -48,6 +57,12 @@ const CASES: readonly [why: string | null, stage: StageFacts, engine?: EngineVie
   ['waiting for a batch: 12 of 32, 3 ms left', stage({ busy: 1, queue: 12, oldestMs: 7, leavesInMs: 3.2 })],
   ['waiting for a batch: 1 of 32, 0 ms left', stage({ queue: 1, oldestMs: 7, leavesInMs: 0 })],
   ['held back: the queue of stage slow is full (7)', stage({ queue: 3, oldestMs: 1 }), ENGINE, [stage(), full]],
+  [
+    'held back: the queue of stage slow is full (2 MB)',
+    stage({ queue: 3, oldestMs: 1 }),
+    ENGINE,
+    [stage({ ...full, queue: 1, queueBytes: 2 * 1024 * 1024, queueMb: 2 })],
+  ],
   ['the worker is busy: 4 wait', stage({ ...one, busy: 1, queue: 4 }), ENGINE, [full]],
   ['starting: worker 0 loads', stage({ ...none, workers: workers('startup') })],
   ['starting: worker 0 loads', stage({ ...none, queue: 0, workers: workers('startup') })],

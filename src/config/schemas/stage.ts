@@ -199,6 +199,17 @@ export const stage = {
       unit: 'items',
       description: 'Most items in the queue',
     },
+    queueMb: {
+      goesTo: 'engine',
+      type: 'number',
+      default: 0,
+      minimum: 0,
+      maximum: 1_048_576,
+      icon: 'database',
+      unit: 'MB',
+      description:
+        'Most bytes of the payloads in the queue, in MB. The queue is full when it has this many, also with fewer items than `capacity`. 0: no limit but that of the runtime, `maxQueueMb`',
+    },
     overflow: {
       type: 'string',
       default: 'auto',

@@ -14,13 +14,20 @@ export function unavailable(stage: string, { error: cause, doesNotStart }: Faile
 }
 
 /**
+ * @param waiting number of items in the queue
  * @param meanRunMs mean run time of a batch; gives the time that the queue will take, and so when to try again
  * @param hasMemory whether only items are too many, not bytes
  */
-export function queueFull(definition: StageDefinition, meanRunMs: number, hasMemory: boolean): ModeletError {
-  const { name: stage, capacity, batching, modelet } = definition;
-  const batchesAhead = capacity / batching.maxBatchSize / modelet.workers.length / modelet.concurrency;
-  const full = `queue of stage ${stage} is full (${capacity} waiting)`;
+export function queueFull(
+  definition: StageDefinition,
+  waiting: number,
+  meanRunMs: number,
+  hasMemory: boolean,
+): ModeletError {
+  const { name: stage, capacity, queueMb, batching, modelet } = definition;
+  const batchesAhead =
+    Math.min(waiting, capacity) / batching.maxBatchSize / modelet.workers.length / modelet.concurrency;
+  const full = `queue of stage ${stage} is full (${waiting < capacity ? `${queueMb} MB` : capacity} waiting)`;
   const noMemory = `the payloads that wait in front of stage ${stage} and elsewhere fill the memory of the queues (maxQueueMb)`;
   return new ModeletError('capacity_exceeded', hasMemory ? full : noMemory, {
     stage,

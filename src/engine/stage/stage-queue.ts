@@ -23,6 +23,7 @@ export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Number of items that must run alone. */
   #alone = 0;
+  #bytes = 0;
   #newestAt = 0;
   /** Whether the items of each priority are certainly in order of arrival. */
   #inOrder = true;
@@ -30,6 +31,11 @@ export class StageQueue implements Iterable<Item> {
 
   get length(): number {
     return this.#items.size;
+  }
+
+  /** Bytes of the payloads of all items. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Number of items that may share a batch: all but those that must run alone. */
@@ -59,13 +65,13 @@ export class StageQueue implements Iterable<Item> {
     if (this.length === 0) this.#inOrder = true;
     item.state = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
     this.#newestAt = item.arrivedAt;
-    this.#bounds.note(item);
+    this.#noteQueued(item);
   }
 
   /** Puts an item into a full queue in place of another, or refuses it. For the other parameters see `queueFull`. */
   pushFull(item: Item, definition: StageDefinition, meanRunMs: number, hasMemory: boolean): SentAway {
     const { name, overflow } = definition;
-    if (overflow !== 'drop-oldest') return { item, error: queueFull(definition, meanRunMs, hasMemory) };
+    if (overflow !== 'drop-oldest') return { item, error: queueFull(definition, this.length, meanRunMs, hasMemory) };
     const victim = this.victim(item.group);
     if (!victim || victim.priority > item.priority) {
       return { item, error: dropped(name, 'the queue is full of more important ones') };
@@ -85,7 +91,7 @@ export class StageQueue implements Iterable<Item> {
       this.#inOrder = false;
       if (alone) this.#alone += 1;
       item.state = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
-      this.#bounds.note(item);
+      this.#noteQueued(item);
     }
   }
 
@@ -97,8 +103,7 @@ export class StageQueue implements Iterable<Item> {
   /** Removes an item; returns false if the item is not queued here. */
   remove(item: Item): boolean {
     if (item.state.tag !== 'queued' || !this.#items.remove(item.state.node)) return false;
-    if (item.state.alone) this.#alone -= 1;
-    item.state = MOVING;
+    this.#noteGone(item);
     return true;
   }
 
@@ -151,12 +156,11 @@ export class StageQueue implements Iterable<Item> {
     const inPlace = item.group !== 0 && victim.priority === item.priority && this.#isOnlyOf(item.group, victim);
     const node = inPlace && victim.state.tag === 'queued' ? this.#items.replace(victim.state.node, item) : null;
     if (node) {
-      if (isAlone(victim)) this.#alone -= 1;
-      victim.state = MOVING;
+      this.#noteGone(victim);
       item.state = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
       this.#newestAt = item.arrivedAt;
-      this.#bounds.note(item);
+      this.#noteQueued(item);
     } else {
       this.remove(victim);
       this.push(item);
@@ -201,6 +205,17 @@ export class StageQueue implements Iterable<Item> {
     const found = [...this.#items].filter(which);
     for (const item of found) this.remove(item);
     return found;
+  }
+
+  #noteQueued(item: Item): void {
+    this.#bytes += item.payload.bytes.byteLength;
+    this.#bounds.note(item);
+  }
+
+  #noteGone(item: Item): void {
+    this.#bytes -= item.payload.bytes.byteLength;
+    if (isAlone(item)) this.#alone -= 1;
+    item.state = MOVING;
   }
 
   #isOnlyOf(group: number, item: Item): boolean {

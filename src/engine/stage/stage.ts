@@ -4,7 +4,14 @@
  */
 import { rerunsBatches, roomOf, type StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
+import {
+  BYTES_PER_MB,
+  type CheckResult,
+  type ModeletDescription,
+  type Payload,
+  type StageStatus,
+  type StageTiming,
+} from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
@@ -69,7 +76,8 @@ export class Stage implements RouteStage {
   }
 
   get hasRoom(): boolean {
-    return this.#queue.length < this.#definition.capacity;
+    const { capacity, queueMb } = this.#definition;
+    return this.#queue.length < capacity && (queueMb === 0 || this.#queue.bytes < queueMb * BYTES_PER_MB);
   }
 
   get holdsBack(): boolean {
@@ -159,6 +167,7 @@ export class Stage implements RouteStage {
     return {
       ref: this.ref,
       queue: this.#queue.length,
+      queueBytes: this.#queue.bytes,
       concurrency: this.#definition.modelet.concurrency,
       oldestAt: this.#queue.oldestAt || null,
       leavesAt: this.#former.leavesAt,

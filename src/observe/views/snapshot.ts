@@ -28,6 +28,7 @@ interface ShownStage {
   readonly id: string;
   readonly name: string;
   readonly capacity: number;
+  readonly queueMb: number;
   readonly batching: Batching;
 }
 
@@ -148,6 +149,7 @@ interface Parts {
 /** The status of a stage that the engine has not reported yet. */
 export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   queue: 0,
+  queueBytes: 0,
   oldestAt: null,
   leavesAt: null,
   busy: 0,
@@ -202,7 +204,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
 
 type Unexplained = Omit<StageSnapshot, 'why'>;
 
-function stageSnapshot({ ref, id, name, capacity, batching }: ShownStage, parts: Parts): Unexplained {
+function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStage, parts: Parts): Unexplained {
   const { plan, status, totals, now } = parts;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
   const { oldestAt, leavesAt, retryAt, versions = [], ...shown } = reported;
@@ -213,6 +215,7 @@ function stageSnapshot({ ref, id, name, capacity, batching }: ShownStage, parts:
     id,
     name,
     capacity,
+    queueMb,
     oldestMs: oldestAt === null ? null : Math.max(0, now - oldestAt),
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),

@@ -2,7 +2,7 @@
  * Builds the view of the editor's sidebar: each runtime's present state and its activity since an earlier look, small
  * enough to send once a second; and the map of cores with the processes pinned to each. Pure.
  */
-import type { WorkerStatus } from '../../core/model.ts';
+import { BYTES_PER_MB, type WorkerStatus } from '../../core/model.ts';
 import type { StageReading } from '../../core/readings.ts';
 import { countOf } from '../meters/histogram.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
@@ -16,8 +16,6 @@ import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from './snapshot
 import { type JudgedStage, overdueWords, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
 import { overdueOf } from './why.ts';
 import { stageWords } from './words.ts';
-
-const BYTES_PER_MB = 1024 * 1024;
 
 /** A chain of stages as the sidebar draws it. */
 export interface Chain {

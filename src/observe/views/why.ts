@@ -1,12 +1,14 @@
 /** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
-import type { Batching, StageStatus, WorkerStatus } from '../../core/model.ts';
+import { type Batching, BYTES_PER_MB, type StageStatus, type WorkerStatus } from '../../core/model.ts';
 import type { Leg } from '../../core/routes/route.ts';
 
 /** The part of a stage's snapshot that the sentence needs. */
 export interface StageFacts
-  extends Pick<StageStatus, 'queue' | 'busy' | 'concurrency' | 'ready' | 'circuit' | 'doesNotStart'> {
+  extends Pick<StageStatus, 'queue' | 'queueBytes' | 'busy' | 'concurrency' | 'ready' | 'circuit' | 'doesNotStart'> {
   readonly name: string;
   readonly capacity: number;
+  /** Most MB in the queue; 0: no limit. */
+  readonly queueMb: number;
   readonly workers: readonly (Pick<WorkerStatus, 'index' | 'error' | 'overdue' | 'starting'> & {
     readonly state: string;
   })[];
@@ -37,8 +39,13 @@ export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly
   if (stage.leavesInMs !== null) {
     return `waiting for a batch: ${stage.queue} of ${stage.batching.maxBatchSize}, ${duration(stage.leavesInMs)} left`;
   }
-  const full = next.find(({ queue, capacity }) => queue >= capacity);
-  return full ? `held back: the queue of stage ${full.name} is full (${full.capacity})` : null;
+  const full = next.find((other) => limitReached(other) !== null);
+  return full ? `held back: the queue of stage ${full.name} is full (${limitReached(full)})` : null;
+}
+
+function limitReached({ queue, capacity, queueBytes, queueMb }: StageFacts): string | null {
+  if (queue >= capacity) return String(capacity);
+  return queueMb > 0 && queueBytes >= queueMb * BYTES_PER_MB ? `${queueMb} MB` : null;
 }
 
 /** @returns the number of batches that workers run although no caller waits for them any more */

@@ -54,6 +54,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     output: 'result',
     mediaTypes: 'image/*, application/msgpack',
     capacity: '7',
+    queueMb: '40',
     overflow: 'drop-oldest',
     maxAgeMs: '900',
     cache: '500',

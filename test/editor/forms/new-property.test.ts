@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { Page, Route } from 'playwright-core';
 import type { NodeSchema } from '../../../src/config/schemas/node-schema.ts';
@@ -29,9 +29,15 @@ interface EditorHalves {
 
 const TYPE = 'modelet-feed';
 const DIST = join(repositoryRoot, 'dist');
-const halves: EditorHalves = await import(pathToFileURL(join(repositoryRoot, 'scripts', 'editor-halves.mjs')).href);
-const sources = await halves.readSources(DIST, repositoryRoot);
 const session = sharedSession();
+
+let halves: EditorHalves;
+let sources: Sources;
+// Not at the top level of the file, which others load by `require`.
+before(async () => {
+  halves = await import(pathToFileURL(join(repositoryRoot, 'scripts', 'editor-halves.mjs')).href);
+  sources = await halves.readSources(DIST, repositoryRoot);
+});
 
 const PROPERTIES: NodeSchema['properties'] = {
   skip: { type: 'integer', default: 3, minimum: 0, maximum: 9, icon: 'forward', unit: 'lines', description: 'Skips' },

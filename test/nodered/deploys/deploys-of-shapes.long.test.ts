@@ -9,6 +9,7 @@ import { after, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { runtime, sink } from '../../fixtures/flow.ts';
 import { type DeployType, type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
+import { PATIENCE_MS } from '../../fixtures/polling.ts';
 import { flowsOf, QUICK_START, SHAPES } from '../../fixtures/shapes.ts';
 
 const IN_FLIGHT = 64;
@@ -18,7 +19,6 @@ const LONG = process.env['TEST_FULL'] === '1';
 const DEPLOYS = 4;
 const DEPLOYS_OF_ONE = 2;
 const PAUSE_MS = 200;
-const ANSWER_WITHIN_MS = 20_000;
 
 interface Endpoint {
   readonly name: string;
@@ -85,7 +85,7 @@ describe('deploys of flows of many shapes', () => {
           else wrong(`${response.statusCode} ${text}`);
         });
       });
-      const patience = setTimeout(() => sent.destroy(new Error('no answer')), ANSWER_WITHIN_MS);
+      const patience = setTimeout(() => sent.destroy(new Error('no answer')), PATIENCE_MS);
       sent.on('error', (error) => {
         clearTimeout(patience);
         wrong(error.message);

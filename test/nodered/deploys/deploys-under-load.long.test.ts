@@ -8,7 +8,7 @@ import { after, describe, test } from 'node:test';
 import { isAlive } from '../../fixtures/alive.ts';
 import { batcher, collector, dispatchGate, httpIn, httpOut, node, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { type DeployType, type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
-import { until } from '../../fixtures/polling.ts';
+import { PATIENCE_MS, until } from '../../fixtures/polling.ts';
 
 const CLIENTS = 64;
 const GATED = 12;
@@ -16,7 +16,6 @@ const GATED = 12;
 const LONG = process.env['TEST_FULL'] === '1';
 const DEPLOYS = LONG ? 20 : 4;
 const PAUSE_MS = 500;
-const ANSWER_WITHIN_MS = 30_000;
 
 /** `version` shows in every answer; `unrelated` is a node that has nothing to do with the pipeline. */
 function flows(version: number, unrelated: number): FlowNode[] {
@@ -61,7 +60,7 @@ describe('deploys under load', () => {
     return new Promise((resolve) => {
       const sent = request(
         `${red.url}/${n % 2 === 0 ? 'gated' : 'double'}/bob`,
-        { agent, method: 'POST', headers: { 'Content-Type': 'application/json' }, timeout: ANSWER_WITHIN_MS },
+        { agent, method: 'POST', headers: { 'Content-Type': 'application/json' }, timeout: PATIENCE_MS },
         (response) => {
           let body = '';
           response.on('data', (chunk) => {

@@ -2,12 +2,10 @@
 import { type InputCheck, inputCheck } from '../../../config/payload-checks.ts';
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { asModeletError, type ModeletError } from '../../../core/errors.ts';
-import type { ModeletDescription, Payload, WorkerUsage } from '../../../core/model.ts';
+import { BYTES_PER_MB, type ModeletDescription, type Payload, type WorkerUsage } from '../../../core/model.ts';
 import type { OwnValues } from '../../../core/readings.ts';
 import { decodePayload } from '../../../wire/codec/codec.ts';
 import type { LoadedReport, UsageReport } from '../../../wire/frames/bodies.ts';
-
-const MB = 1024 * 1024;
 
 export class WorkerFacts {
   /** Time at which the process was sent its modelet. */
@@ -102,9 +100,9 @@ export class WorkerFacts {
 }
 
 function exceeds({ rssBytes }: WorkerUsage, maxRssMb: number): boolean {
-  return maxRssMb > 0 && rssBytes > maxRssMb * MB;
+  return maxRssMb > 0 && rssBytes > maxRssMb * BYTES_PER_MB;
 }
 
 function megabytes({ rssBytes }: WorkerUsage): number {
-  return Math.round(rssBytes / MB);
+  return Math.round(rssBytes / BYTES_PER_MB);
 }
