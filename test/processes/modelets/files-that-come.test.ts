@@ -76,7 +76,7 @@ const CASES: readonly Case[] = [
   {
     name: 'a module that a modelet imports',
     prepare: (folder) => ({
-      file: written(folder, 'model.mjs', "import { n } from '../n.mjs';\nexport default (input) => input + n;"),
+      file: written(folder, 'model.mjs', "import { n } from './n.mjs';\nexport default (input) => input + n;"),
     }),
     file: 'n.mjs',
     content: 'export const n = 1;',
@@ -191,7 +191,7 @@ describe('files that a modelet needs', () => {
 
   test('are tried again when they come, by modelet serve, whose log advises nothing that it lacks', async (t) => {
     const folder = folderFor(t);
-    const path = written(folder, 'model.mjs', "import { n } from '../n.mjs';\nexport default (input) => input + n;");
+    const path = written(folder, 'model.mjs', "import { n } from './n.mjs';\nexport default (input) => input + n;");
     const flow = [
       TAB,
       runtime(),
