@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Locator, Page } from 'playwright-core';
 import type { NodeRedWithEditor } from '../fixtures/editor.ts';
+import { PATIENCE_MS } from '../fixtures/polling.ts';
 import { type EditorGlobals, type ExportedNode, isLoaded, isSettled, loadFlows, unloadFlows } from './in-page.ts';
 
 declare const RED: EditorGlobals;
@@ -25,7 +26,6 @@ export interface Point {
 export type CodeTab = 'start' | 'code' | 'stop';
 
 const VIEWPORT = { width: 1400, height: 700 };
-const PATIENCE_MS = 60_000;
 /** Between two looks at a page. Each frame would be drawn for a look at each frame. */
 const LOOKS = { polling: 30 };
 

@@ -269,13 +269,9 @@ function routed(stages: readonly StageSpec[]): Parameters<typeof serve>[1] {
 /** Resolves when the stage gives this answer, or this label. */
 async function answered(service: TestService, entry: string, input: unknown, wanted: unknown): Promise<void> {
   let last: unknown = null;
-  await until(
-    `${entry} answers ${JSON.stringify(wanted)}`,
-    async () => {
-      const { value, error } = await service.answer(input ?? 1, { entry });
-      last = error?.message ?? (value as { label?: unknown } | undefined)?.label ?? value;
-      return JSON.stringify(last) === JSON.stringify(wanted);
-    },
-    30_000,
-  ).catch((thrown: Error) => assert.fail(`${thrown.message}: ${JSON.stringify(last)}`));
+  await until(`${entry} answers ${JSON.stringify(wanted)}`, async () => {
+    const { value, error } = await service.answer(input ?? 1, { entry });
+    last = error?.message ?? (value as { label?: unknown } | undefined)?.label ?? value;
+    return JSON.stringify(last) === JSON.stringify(wanted);
+  }).catch((thrown: Error) => assert.fail(`${thrown.message}: ${JSON.stringify(last)}`));
 }
