@@ -96,6 +96,25 @@ test('branches behind a stage share its result', async () => {
   assert.equal(rig.engine.status().heldBytes, 0);
 });
 
+test('the result of a branch counts while it waits for the others, and no longer', async () => {
+  const branch = (ref: number) => ({ stages: [ref], next: null });
+  const terms = { mode: 'all', quorum: 2, total: 2, partial: 'error', names: ['one', 'two'] } as const;
+  const next = { kind: 'fork', gather: 9, terms, timeoutMs: 1000, branches: [branch(1), branch(2)] } as const;
+  const leg = { stages: [], next: { ...next, after: { stages: [], next: null } } };
+  const end = { ends: async (rig: Rig) => rig.finish(), cancelled: (rig: Rig) => rig.engine.cancel([1]) };
+  for (const [how, ending] of Object.entries(end)) {
+    const rig = new Rig(LARGE, 20 * LARGE);
+    await rig.apply({ stages: [stage(1), stage(2)], routes: [{ ref: 1, stages: [1, 2], taps: [], leg }] });
+    await rig.submit([1], { payload: payload(KB) });
+    const before = rig.engine.status().heldBytes ?? 0;
+    await unpack(rig);
+    assert.ok((rig.engine.status().heldBytes ?? 0) >= LARGE + before - 2 * KB, how);
+    await ending(rig);
+    await rig.turn();
+    assert.equal(rig.engine.status().heldBytes, 0, how);
+  }
+});
+
 test('a stage whose results have one size, however small the input, makes only as many as have memory', async () => {
   const rig = new Rig(LARGE, 10 * LARGE);
   await rig.apply({ stages: [stage(1, { batching }), stage(2, { capacity: 100 })], routes: [route(1, [1, 2])] });

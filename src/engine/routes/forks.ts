@@ -23,6 +23,8 @@ export interface ForksHost {
   begin(branch: Item, leg: LiveLeg): void;
   /** Ends a branch whose result is no longer wanted. */
   drop(branch: Item): void;
+  /** Forgets the value of a branch, which counts as long as it waits for the others. */
+  release(branch: Item): void;
   /** Sends an item on with the gathered value. */
   gathered(item: Item, fork: LiveFork, value: Payload): void;
   /** The branches were not enough. @param input the value that the failing stage got; null if the server has it */
@@ -62,6 +64,8 @@ class OpenFork implements Branches {
   readonly #host: ForksHost;
   /** Names of the branches that are on their way. */
   readonly #open: Map<Item, string> = new Map();
+  /** Branches whose values wait for the others. */
+  readonly #kept: Item[] = [];
   /** null: no branch has come yet. */
   #gather: Gather<Ended> | null = null;
   #isWanted = true;
@@ -86,6 +90,9 @@ class OpenFork implements Branches {
 
   came(branch: Item, payload: Payload, error: ModeletError | null): void {
     const name = this.#open.get(branch);
+    const isKept = name !== undefined && this.#isWanted && !error;
+    if (isKept) this.#kept.push(branch);
+    else this.#host.release(branch);
     if (name === undefined || !this.#isWanted) return;
     this.#open.delete(branch);
     if (error?.code === 'bad_request' && !branch.passed && branch.payload.codec === CODEC.jsonText) {
@@ -106,6 +113,7 @@ class OpenFork implements Branches {
     this.#gather?.drop();
     for (const branch of this.#open.keys()) this.#host.drop(branch);
     this.#open.clear();
+    for (const branch of this.#kept.splice(0)) this.#host.release(branch);
   }
 
   #limit(): Deadline {

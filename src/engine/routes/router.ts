@@ -69,6 +69,7 @@ export class Router {
     this.#forks = {
       ...{ clock, maxPayloadBytes, nextNumber },
       onGathering: (node, change) => this.#gathering.set(node, (this.#gathering.get(node) ?? 0) + change),
+      release: (branch) => this.memory.release(branch),
       begin: (branch, leg) => {
         this.#open(branch);
         this.#enter(branch, leg);
@@ -178,9 +179,10 @@ export class Router {
   }
 
   #branchEnded(item: Item, payload: Payload, error: ModeletError | null): void {
-    this.#forget(item);
+    this.#close(item);
     const state = item.parent?.state;
     if (state?.tag === 'forked') state.branches.came(item, payload, error);
+    else this.memory.release(item);
   }
 
   /** Gives an item to the stage at its position, or to a version of that stage, and copies of it to shadows. */
@@ -320,9 +322,13 @@ export class Router {
   }
 
   #forget(item: Item): void {
+    this.memory.release(item);
+    this.#close(item);
+  }
+
+  #close(item: Item): void {
     const { route } = item.leg;
     this.#items.delete(item.id);
-    this.memory.release(item);
     route.open -= 1;
     if (route.open === 0) this.#host.onLeft(route);
   }
