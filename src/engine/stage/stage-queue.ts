@@ -5,6 +5,7 @@
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { ModeletError } from '../../core/errors.ts';
+import { BYTES_PER_MB } from '../../core/model.ts';
 import { PriorityFifo } from '../../core/queues/priority-fifo.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
 import { LateBounds, latestStart } from './lateness.ts';
@@ -36,6 +37,11 @@ export class StageQueue implements Iterable<Item> {
   /** Bytes of the payloads of all items. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** Whether the queue takes one more item: it is full at a number of items, and at a number of bytes if it has one. */
+  hasRoom({ capacity, queueMb }: Pick<StageDefinition, 'capacity' | 'queueMb'>): boolean {
+    return this.length < capacity && (queueMb === 0 || this.#bytes < queueMb * BYTES_PER_MB);
   }
 
   /** Number of items that may share a batch: all but those that must run alone. */

@@ -4,14 +4,7 @@
  */
 import { rerunsBatches, roomOf, type StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import {
-  BYTES_PER_MB,
-  type CheckResult,
-  type ModeletDescription,
-  type Payload,
-  type StageStatus,
-  type StageTiming,
-} from '../../core/model.ts';
+import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
@@ -76,8 +69,7 @@ export class Stage implements RouteStage {
   }
 
   get hasRoom(): boolean {
-    const { capacity, queueMb } = this.#definition;
-    return this.#queue.length < capacity && (queueMb === 0 || this.#queue.bytes < queueMb * BYTES_PER_MB);
+    return this.#queue.hasRoom(this.#definition);
   }
 
   get holdsBack(): boolean {
