@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** What the editor needs to know of a property. The rest is in its row, or for deploys only. */
+/** The keywords of a property that the editor needs. The rest is in its row, or for deploys only. */
 const FOR_EDITOR = [
   ...['type', 'default', 'enum', 'minimum', 'maximum'],
   ...['format', 'numeric', 'needed', 'refersTo', 'onlyIf'],

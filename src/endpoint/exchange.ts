@@ -36,7 +36,7 @@ interface OneItem {
 
 type RowItems = Pick<RowsRequest, 'payloads' | 'onSettled'>;
 
-/** What one request means, and how it is answered. It serves one request only. */
+/** Reads one request and writes its answer. It serves one request only. */
 export interface RequestForm {
   /**
    * Returns how to read the body; null: it is read already.
@@ -140,7 +140,7 @@ export class Exchange implements BodyReadEvents {
       state.abandon(asModeletError(thrown, 'modelet_failed'));
       return;
     }
-    // What a client does not read stays in memory, so the modelet makes no further parts until it reads.
+    // Parts that a client does not read stay in memory, so the modelet makes no further parts until it reads.
     whenRead(this.#call.response, taken);
   }
 

@@ -28,9 +28,9 @@ export interface EndpointRequest {
   onSettled(settlement: Settlement): void;
 }
 
-/** What the modelets of a route say about themselves. */
+/** The modelets of a route, as they describe themselves. */
 export interface DescribedRoute {
-  /** Of the first and the last stage; null: none has loaded yet. */
+  /** The first and the last stage's modelet; null: none has loaded yet. */
   readonly first: ModeletDescription | null;
   readonly last: ModeletDescription | null;
   /** Most rows of one request of which each may be a request; 0: the route has not shown that rows may be. */

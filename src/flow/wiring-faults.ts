@@ -19,7 +19,7 @@ export function wiringFaults({ flows, graph, plan, unread }: CompiledDefinitions
   const sending = withWires(flows.definitions as readonly FileDefinition[]);
   const fed = new Set([...graph.values()].flatMap(({ wires }) => wires.flat()));
   const stored = behindDurableGates(graph);
-  // What is wired to a stage decides whether its settings have an effect.
+  // The wires of a stage decide whether its settings have an effect.
   const settingsOf = (id: string): string =>
     plan.idle
       .filter((one) => one.id === id)

@@ -56,7 +56,7 @@ export interface DeskHost<Entry> {
   onLog(record: LogRecord): void;
 }
 
-/** What a desk needs to know of its runtime. */
+/** The settings of a runtime that its desk needs. */
 export interface DeskTerms {
   /** Most open requests. */
   readonly capacity: number;

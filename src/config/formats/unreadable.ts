@@ -3,7 +3,7 @@
 export interface Unreadable extends Error {
   /** Key of the editor's text: `<node type>.error.<reason>`. */
   readonly reason: string;
-  /** What the editor's text names. */
+  /** Values that the editor's text names. */
   readonly values: Readonly<Record<string, string | number>>;
 }
 

@@ -35,7 +35,7 @@ interface Property {
         readonly required?: readonly string[];
         readonly properties: Readonly<Record<string, Field>>;
       };
-  /** What a text, or a list, stands for. */
+  /** The meaning of a text, or of a list. */
   readonly format?: Format | 'property';
   /** Bounds of a text that is blank or a number. */
   readonly numeric?: { readonly minimum: number; readonly maximum: number; readonly isWhole?: boolean };

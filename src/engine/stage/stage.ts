@@ -131,7 +131,7 @@ export class Stage implements RouteStage {
     this.#pools.restart();
   }
 
-  /** What the present modelet tells of itself; null before its first worker is ready. */
+  /** The description that the present modelet gives of itself; null before its first worker is ready. */
   get description(): ModeletDescription | null {
     return this.#pools.present.description;
   }

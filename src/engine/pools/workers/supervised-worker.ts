@@ -17,7 +17,7 @@ import { Workload } from './workload.ts';
 /** Time limit for the teardown of a worker that has no batch. */
 const TEARDOWN_MS = 5000;
 
-/** What a worker needs of its pool, and tells it. */
+/** The pool, as its workers see it. */
 export interface WorkerHost<T extends WireItem> {
   readonly clock: Clock;
   readonly startTimeoutMs: number;
@@ -52,7 +52,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
   readonly #host: WorkerHost<T>;
   readonly #supervisor: Supervisor;
   readonly #work: Workload<T>;
-  /** What the present process has reported. */
+  /** Reports of the present process. */
   #facts: WorkerFacts;
   #startError: Error | null = null;
 
@@ -106,7 +106,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return this.#supervisor.pid;
   }
 
-  /** What the present process has reported, or nothing if none runs. */
+  /** Reports of the present process; empty if none runs. */
   get facts(): Readonly<WorkerFacts> {
     return this.#facts;
   }

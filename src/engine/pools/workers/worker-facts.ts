@@ -1,4 +1,4 @@
-/** What one process of a worker has reported of itself. Each process begins with facts of its own. */
+/** The reports of one process of a worker. Each process begins with new facts. */
 import { type InputCheck, inputCheck } from '../../../config/payload-checks.ts';
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { asModeletError, type ModeletError } from '../../../core/errors.ts';

@@ -176,7 +176,7 @@ function insert(stack: Layer[], at: number, handle: Handler | ErrorHandler): voi
 function give(request: HttpRequest, body: Buffer, type: BodyType): void {
   const { kind } = type;
   if (kind === 'json') {
-    // What JSON parsers make of nothing is an object, although it is not JSON.
+    // JSON parsers make an object of an empty body, although it is not JSON.
     request.body = body.length === 0 ? {} : parseJsonValue(decodeText(body, type));
     keepParsed(request);
     return;
