@@ -137,6 +137,7 @@ if (!options['no-build'] && !check('build', 'scripts/build.mjs')) process.exit(1
 if (words.length === 0 && !options['no-build']) {
   check('lint', 'node_modules/@biomejs/biome/bin/biome', 'ci', '.');
   check('structure', 'scripts/check-structure.mjs');
+  check('words', 'scripts/check-words.mjs');
   check('unused code', 'node_modules/knip/bin/knip.js');
 }
 
