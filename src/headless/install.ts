@@ -6,9 +6,9 @@ import { type Installation, Installer, type InstallPlan } from '../server/instal
 import { planRequirements } from '../server/install/python-packages.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
-type Failed = Extract<Installation, { state: 'failed' }>;
+type FailedInstallation = Extract<Installation, { state: 'failed' }>;
 
-const REASONS: Readonly<Record<Failed['code'], string>> = {
+const REASONS: Readonly<Record<FailedInstallation['code'], string>> = {
   offline: 'the package registry cannot be reached',
   timed_out: 'it took longer than 15 minutes',
   no_venv: 'this Python cannot make virtual environments; Debian and Ubuntu have them in the package python3-venv',
@@ -36,6 +36,6 @@ function plansOf({ source, nodes }: HeadlessFlows, runtime: string): Iterable<re
   return plans.values();
 }
 
-function notInstalled(stage: string, { what, code, output }: Failed): Error {
+function notInstalled(stage: string, { what, code, output }: FailedInstallation): Error {
   return new Error(`${what} of the stage ${stage} is not installed: ${REASONS[code]}\n${output.trim()}`);
 }

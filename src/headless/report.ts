@@ -9,7 +9,7 @@ import type { HeadlessFlows } from './compile-flows.ts';
 import type { Judgement, Unserved } from './refusals.ts';
 
 /** An endpoint as people see it. */
-interface Row {
+interface EndpointRow {
   readonly method: string;
   readonly path: string;
   readonly runtime: string;
@@ -61,7 +61,7 @@ export function runtimeName({ nodes }: HeadlessFlows, id: string): string {
   return runtime.config.name || id;
 }
 
-function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: EndpointSpec): Row {
+function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: EndpointSpec): EndpointRow {
   const { plan, nodes } = flows;
   const route = plan.routes.get(entry);
   const stages = route?.stages ?? [];

@@ -5,19 +5,19 @@ import { withoutSurrounding } from '../core/text.ts';
 import { embed } from './embed.ts';
 import type { JsonObject } from './endpoint.ts';
 
-type Kind = 'schemas' | 'responses' | 'parameters' | 'headers' | 'securitySchemes';
+type ComponentKind = 'schemas' | 'responses' | 'parameters' | 'headers' | 'securitySchemes';
 
-interface Part {
+interface Component {
   /** Value that the part was made from. An equal source gives the same part. */
   readonly source: unknown;
   readonly value: unknown;
 }
 
 export class Components {
-  readonly #parts: Map<Kind, Map<string, Part>> = new Map();
+  readonly #parts: Map<ComponentKind, Map<string, Component>> = new Map();
 
   /** Returns a reference to a part. The part gets this name, or a similar one if another part has it. */
-  refer(kind: Kind, name: string, value: JsonObject): JsonObject {
+  refer(kind: ComponentKind, name: string, value: JsonObject): JsonObject {
     return { $ref: this.#place(kind, name, value, () => value) };
   }
 
@@ -34,7 +34,7 @@ export class Components {
   /** Returns the target of a reference that this object made. */
   read({ $ref: reference }: JsonObject): unknown {
     const [kind, name] = String(reference).split('/').slice(2);
-    return this.#parts.get(kind as Kind)?.get(name ?? '')?.value;
+    return this.#parts.get(kind as ComponentKind)?.get(name ?? '')?.value;
   }
 
   toJSON(): JsonObject {
@@ -46,8 +46,8 @@ export class Components {
     );
   }
 
-  #place(kind: Kind, wanted: string, source: unknown, make: (at: string) => unknown): string {
-    const parts = this.#parts.get(kind) ?? new Map<string, Part>();
+  #place(kind: ComponentKind, wanted: string, source: unknown, make: (at: string) => unknown): string {
+    const parts = this.#parts.get(kind) ?? new Map<string, Component>();
     this.#parts.set(kind, parts);
     const base = withoutSurrounding(wanted.replace(/[^\w.-]+/g, '_'), '_') || 'unnamed';
     for (let count = 1; ; count += 1) {

@@ -14,7 +14,7 @@ export interface PathTemplate {
 /** One template for each way to omit optional parameters; or the reason why there is none. */
 export type Templates = readonly PathTemplate[] | { readonly why: string };
 
-interface Part {
+interface TemplatePart {
   readonly text: string;
   readonly parameter: PathParameter | null;
   readonly optional: boolean;
@@ -40,8 +40,8 @@ export function templatesOf(url: string): Templates {
 }
 
 /** Splits a path into parts. Returns null for a pattern that has no template. */
-function partsOf(path: string): Part[] | null {
-  const parts: Part[] = [];
+function partsOf(path: string): TemplatePart[] | null {
+  const parts: TemplatePart[] = [];
   let from = 0;
   const literal = (to: number): void => {
     parts.push({ text: path.slice(from, to), parameter: null, optional: false });
@@ -69,7 +69,7 @@ function usable(pattern: string | null): string | null {
   }
 }
 
-function templateOf(parts: readonly Part[]): PathTemplate {
+function templateOf(parts: readonly TemplatePart[]): PathTemplate {
   return {
     path: parts.map(({ text }) => text).join('') || '/',
     parameters: parts.flatMap(({ parameter }) => (parameter ? [parameter] : [])),

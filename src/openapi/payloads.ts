@@ -3,9 +3,9 @@ import type { Components } from './components.ts';
 import type { ApiEndpoint, ApiInput, ApiStage, JsonObject } from './endpoint.ts';
 
 /** A schema; {} if nothing is known. */
-type Schema = JsonObject;
+type SchemaObject = JsonObject;
 
-const ANYTHING: Schema = {};
+const ANYTHING: SchemaObject = {};
 const JSON_TYPE = 'application/json';
 const MSGPACK_TYPE = 'application/msgpack';
 const MULTIPART_TYPE = 'multipart/form-data';
@@ -90,18 +90,18 @@ function examplesOf(inputs: readonly ApiInput[]): JsonObject | null {
 }
 
 /** Returns the schema of an answer with the results of these stages; anything, if one of them is not known. */
-export function resultSchema(stages: readonly (ApiStage | null)[], components: Components): Schema {
+export function resultSchema(stages: readonly (ApiStage | null)[], components: Components): SchemaObject {
   return anyOf(stages.map((stage) => (stage ? bodySchema(stage, 'result', ['payload'], components) : ANYTHING)));
 }
 
 /** Returns the media types of a result if the flow sets none. Text and numbers are text unless JSON is asked for. */
-export function usualTypes(schema: Schema, components: Components): string[] {
+export function usualTypes(schema: SchemaObject, components: Components): string[] {
   const isText = ['string', 'number', 'integer'].includes(typeOf(schema, components));
   return [JSON_TYPE, MSGPACK_TYPE, ...(isText ? ['text/html'] : [])];
 }
 
 /** Returns the type that a schema or the target of its reference names; '' without one, or with several. */
-function typeOf(schema: Schema, components: Components): string {
+function typeOf(schema: SchemaObject, components: Components): string {
   const whole = '$ref' in schema ? components.read(schema) : schema;
   const { type } = (whole ?? {}) as { type?: unknown };
   return typeof type === 'string' ? type : '';
@@ -112,13 +112,13 @@ function bodySchema(
   what: 'input' | 'result',
   bodies: readonly string[],
   components: Components,
-): Schema {
+): SchemaObject {
   const schema = stageSchema(stage, what, components);
   const keys = keysOf(stage.property, bodies);
   if (!stage.direct || !keys) {
     return schema ? { description: `See ${String(schema['$ref'])}: the flow may change it.` } : ANYTHING;
   }
-  const inside = (inner: Schema, key: string): Schema => ({
+  const inside = (inner: SchemaObject, key: string): SchemaObject => ({
     type: 'object',
     ...(schema ? { required: [key] } : {}),
     properties: { [key]: inner },
@@ -130,7 +130,7 @@ function stageSchema(
   { name, schema }: Pick<ApiStage, 'name' | 'schema'>,
   what: string,
   components: Components,
-): Schema | null {
+): SchemaObject | null {
   return schema === null ? null : components.referSchema(`${name} ${what}`, schema);
 }
 
@@ -148,7 +148,7 @@ function within(keys: readonly string[], value: unknown): unknown {
   return keys.reduceRight((inner, key) => ({ [key]: inner }), value);
 }
 
-function anyOf(schemas: readonly Schema[]): Schema {
+function anyOf(schemas: readonly SchemaObject[]): SchemaObject {
   const distinct = [...new Map(schemas.map((schema) => [JSON.stringify(schema), schema])).values()];
   const [only] = distinct;
   if (only && distinct.length === 1) return only;

@@ -28,19 +28,19 @@ export interface HistogramSample {
   readonly reading: HistogramReading;
 }
 
-interface Described {
+interface MetricDescription {
   readonly name: string;
   readonly help: string;
   /** Labels besides `runtime`, which every metric has. */
   readonly labels: readonly string[];
 }
 
-export interface NumberMetric extends Described {
+export interface NumberMetric extends MetricDescription {
   readonly type: 'counter' | 'gauge';
   read(scrape: Scrape): readonly NumberSample[];
 }
 
-export interface HistogramMetric extends Described {
+export interface HistogramMetric extends MetricDescription {
   readonly type: 'histogram';
   readonly bounds: readonly number[];
   read(scrape: Scrape): readonly HistogramSample[];

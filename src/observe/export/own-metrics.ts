@@ -8,16 +8,16 @@ import type { HistogramSample, Metric, NumberSample, Scrape } from './metric.ts'
 const PREFIX = 'modelet_model_';
 
 type Labels = Readonly<Record<string, string>>;
-type Sample = NumberSample | HistogramSample;
+type MetricSample = NumberSample | HistogramSample;
 
-interface Gathered {
+interface MetricSamples {
   readonly metric: OwnMetric;
-  readonly samples: Sample[];
+  readonly samples: MetricSample[];
 }
 
 /** Returns the modelets' metrics of this scrape, each with its series. */
 export function ownMetrics({ runtimes }: Scrape): Metric[] {
-  const byName = new Map<string, Gathered>();
+  const byName = new Map<string, MetricSamples>();
   for (const { runtime, snapshot } of runtimes) {
     for (const { name: stage, reading, workers } of snapshot.stages) {
       add(byName, reading.own, { runtime, stage });
@@ -28,10 +28,10 @@ export function ownMetrics({ runtimes }: Scrape): Metric[] {
 }
 
 /** Adds series to their metrics. A name has one type; the first that has it decides, and the others are left out. */
-function add(byName: Map<string, Gathered>, values: OwnValues, place: Labels): void {
+function add(byName: Map<string, MetricSamples>, values: OwnValues, place: Labels): void {
   for (const [key, series] of Object.entries(values)) {
     const metric = JSON.parse(key) as OwnMetric;
-    const gathered: Gathered = byName.get(metric.name) ?? { metric, samples: [] };
+    const gathered: MetricSamples = byName.get(metric.name) ?? { metric, samples: [] };
     byName.set(metric.name, gathered);
     if (!isAlike(metric, gathered.metric)) continue;
     for (const [labels, value] of Object.entries(series)) {
@@ -49,7 +49,7 @@ function labelsOf({ labels }: OwnMetric, values: readonly string[]): Labels {
   return Object.fromEntries(labels.map((label, index) => [label, values[index] ?? '']));
 }
 
-function asMetric({ metric, samples }: Gathered): Metric {
+function asMetric({ metric, samples }: MetricSamples): Metric {
   const described = { name: `${PREFIX}${metric.name}`, help: metric.help || metric.name, labels: metric.labels };
   if (metric.type !== 'histogram') {
     return { ...described, type: metric.type, read: () => samples as readonly NumberSample[] };

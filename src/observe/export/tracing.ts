@@ -12,7 +12,7 @@ import type { StageTiming } from '../../core/model.ts';
 import { layOut } from '../../core/routes/concurrent-timings.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 
-type Api = typeof import('@opentelemetry/api');
+type TracingApi = typeof import('@opentelemetry/api');
 
 const API = '@opentelemetry/api';
 /** The global symbol under which SDKs register with any copy of the API. If absent, there is no tracer to find. */
@@ -49,7 +49,12 @@ export interface TracedHttp {
 
 type TracingState =
   | { readonly tag: 'off' }
-  | { readonly tag: 'on'; readonly api: Api; readonly tracer: Tracer; readonly parents: WeakMap<object, Context> };
+  | {
+      readonly tag: 'on';
+      readonly api: TracingApi;
+      readonly tracer: Tracer;
+      readonly parents: WeakMap<object, Context>;
+    };
 
 const OFF: TracingState = { tag: 'off' };
 
@@ -102,7 +107,7 @@ export class Tracing {
     }
   }
 
-  #end(api: Api, tracer: Tracer, parent: Context, startedAt: number, outcome: TracedOutcome): void {
+  #end(api: TracingApi, tracer: Tracer, parent: Context, startedAt: number, outcome: TracedOutcome): void {
     try {
       const endedAt = this.#clock.now();
       // Spans use the time of day, which may jump. So it is read only once for all spans of a request.
@@ -118,9 +123,9 @@ export class Tracing {
   }
 }
 
-function loadApi(from: string): Api | null {
+function loadApi(from: string): TracingApi | null {
   try {
-    return createRequire(from)(API) as Api;
+    return createRequire(from)(API) as TracingApi;
   } catch {
     return null;
   }
@@ -136,7 +141,7 @@ function tracerOf(provider: TracerProvider): Tracer | null {
  * Returns the context of the parent span: the HTTP server's span if the server is traced, otherwise the caller's span
  * from `traceparent`. Ignores an active span whose trace is not the caller's: it does not belong to the request.
  */
-function parentOf(api: Api, http: TracedHttp | undefined): Context {
+function parentOf(api: TracingApi, http: TracedHttp | undefined): Context {
   const active = api.context.active();
   const present = http && api.trace.getSpanContext(active);
   const caller = parseTraceparent(http?.headers?.['traceparent']);
@@ -158,7 +163,7 @@ interface Times {
  * one another, and branches begin together. The time that no stage has measured is transport, assumed to take equally long
  * both ways.
  */
-function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outcome: TracedOutcome): void {
+function makeSpans(api: TracingApi, tracer: Tracer, parent: Context, times: Times, outcome: TracedOutcome): void {
   const { startedAt, endedAt, epoch } = times;
   const { runtime, requestId, error, stages, gathered } = outcome;
   const attributes = {

@@ -12,7 +12,7 @@ const FIRST = 5;
 const FURTHER = 1;
 
 /** A series begins with the first failure and lasts until an interval has none. */
-type Series =
+type FailureSeries =
   | { readonly tag: 'quiet' }
   | { readonly tag: 'failing'; whole: number; readonly counts: Map<ErrorCode, number> };
 
@@ -25,7 +25,7 @@ export interface FailureFields {
 export class Failures {
   readonly #clock: Clock;
   readonly #write: (line: string, fields: FailureFields) => void;
-  #series: Series = { tag: 'quiet' };
+  #series: FailureSeries = { tag: 'quiet' };
 
   constructor(clock: Clock, write: (line: string, fields: FailureFields) => void) {
     this.#clock = clock;
@@ -44,7 +44,7 @@ export class Failures {
     this.#write(`${code}: ${message}`, { code, requestId });
   }
 
-  #interval(whole: number): Extract<Series, { tag: 'failing' }> {
+  #interval(whole: number): Extract<FailureSeries, { tag: 'failing' }> {
     this.#clock.at(this.#clock.now() + INTERVAL_MS, () => this.#end());
     return { tag: 'failing', whole, counts: new Map() };
   }

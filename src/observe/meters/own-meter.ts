@@ -1,7 +1,7 @@
 /** Sums the counters and histograms that a stage's modelet declares itself, over its workers and their successors. */
 import { type HistogramReading, MOST_OWN_SERIES, type OwnMetric, type OwnValues } from '../../core/readings.ts';
 
-type Value = number | HistogramReading;
+type MeterValue = number | HistogramReading;
 
 export class OwnMeter {
   /** Replaced with each report, never changed: a status may be read more often than workers report. */
@@ -28,7 +28,7 @@ export class OwnMeter {
     this.#dropped += dropped;
     const values: Record<string, OwnValues[string]> = { ...this.#values };
     for (const [metric, series] of Object.entries(gained)) {
-      const known: Record<string, Value> = { ...values[metric] };
+      const known: Record<string, MeterValue> = { ...values[metric] };
       for (const [labels, more] of Object.entries(series)) {
         const present = known[labels];
         if (present !== undefined) known[labels] = sum(present, more);
@@ -48,7 +48,7 @@ export class OwnMeter {
 }
 
 /** Adds two values of the same metric. Its key has the bounds, so both histograms have the same. */
-function sum(one: Value, other: Value): Value {
+function sum(one: MeterValue, other: MeterValue): MeterValue {
   if (typeof one === 'number' || typeof other === 'number') return Number(one) + Number(other);
   return { counts: one.counts.map((count, index) => count + (other.counts[index] ?? 0)), sum: one.sum + other.sum };
 }

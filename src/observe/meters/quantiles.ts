@@ -9,14 +9,14 @@ const BUCKETS_PER_DOUBLING = 16;
 /** Microseconds per ms. Values below one microsecond share a bucket: no clock here can distinguish them. */
 const PER_MS = 1000;
 
-interface Bucket {
+interface QuantileBucket {
   count: number;
   sum: number;
 }
 
 export class Quantiles {
   /** Non-empty buckets by number: at most about 400 from a microsecond to a minute. */
-  readonly #buckets: Map<number, Bucket> = new Map();
+  readonly #buckets: Map<number, QuantileBucket> = new Map();
 
   /** Counts a duration the given number of times. */
   observe(ms: number, times = 1): void {

@@ -10,7 +10,7 @@ export const WINDOW_MS = 300_000;
 /** Length of a slot. A whole slot is dropped when its start is too old, so the window is short by at most this time. */
 export const SLOT_MS = 15_000;
 
-interface Entry<Request> {
+interface SlowEntry<Request> {
   readonly at: number;
   readonly totalMs: number;
   readonly request: Request;
@@ -19,7 +19,7 @@ interface Entry<Request> {
 interface Slot<Request> {
   readonly startedAt: number;
   /** At most `KEPT` requests, fastest first. */
-  readonly entries: Entry<Request>[];
+  readonly entries: SlowEntry<Request>[];
 }
 
 export class Slowest<Request> {
@@ -45,7 +45,7 @@ export class Slowest<Request> {
   }
 
   /** Returns the slowest requests, slowest first. */
-  list(now: number): readonly Entry<Request>[] {
+  list(now: number): readonly SlowEntry<Request>[] {
     this.#forget(now);
     const entries = this.#slots.flatMap((slot) => slot.entries);
     return entries.sort((a, b) => b.totalMs - a.totalMs || b.at - a.at).slice(0, KEPT);

@@ -112,7 +112,7 @@ export interface RuntimeSnapshot {
 /** `address`: as the runtime node has it. */
 export type ListenerSnapshot = ListenerState & { readonly address: string };
 
-interface Parts {
+interface RuntimeParts {
   readonly id: string;
   readonly name: string;
   readonly state: string;
@@ -165,7 +165,7 @@ export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   retryAt: null,
 };
 
-export function buildSnapshot(parts: Parts): RuntimeSnapshot {
+export function buildSnapshot(parts: RuntimeParts): RuntimeSnapshot {
   const { engine, ledger, plan, deploys } = parts;
   return {
     id: parts.id,
@@ -204,7 +204,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
 
 type Unexplained = Omit<StageSnapshot, 'why'>;
 
-function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStage, parts: Parts): Unexplained {
+function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStage, parts: RuntimeParts): Unexplained {
   const { plan, status, totals, now } = parts;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
   const { oldestAt, leavesAt, retryAt, versions = [], ...shown } = reported;
@@ -227,7 +227,7 @@ function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStag
   };
 }
 
-function routeSnapshots({ engine, plan, status }: Parts): RouteSnapshot[] {
+function routeSnapshots({ engine, plan, status }: RuntimeParts): RouteSnapshot[] {
   const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
   const serving = new Set(
     status.stages.flatMap(({ ref, ready, circuit }) => (ready > 0 && circuit === 'closed' ? [ref] : [])),
@@ -240,7 +240,7 @@ function routeSnapshots({ engine, plan, status }: Parts): RouteSnapshot[] {
 }
 
 /** Adds the reasons why requests wait. Needs all stages, since a stage may wait for the next one. */
-function explained(stages: readonly Unexplained[], { engine, plan }: Parts): StageSnapshot[] {
+function explained(stages: readonly Unexplained[], { engine, plan }: RuntimeParts): StageSnapshot[] {
   const byRef = new Map(plan.stages.map(({ ref }, index) => [ref, stages[index] as Unexplained]));
   const engineView = { state: engine.state, error: engine.lastError?.message ?? null };
   const steps = plan.routes.flatMap((route) => stepsOf(legOf(route)));

@@ -32,9 +32,9 @@ export interface StageWords {
   readonly text: string;
 }
 
-type Engine = Pick<RuntimeSnapshot['engine'], 'state' | 'error'>;
-type Runtime = Pick<RuntimeSnapshot, 'refuses'> & { readonly engine: Engine };
-type Stage = Pick<
+type EngineSummary = Pick<RuntimeSnapshot['engine'], 'state' | 'error'>;
+type Runtime = Pick<RuntimeSnapshot, 'refuses'> & { readonly engine: EngineSummary };
+type StageSummary = Pick<
   StageSnapshot,
   'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
 > &
@@ -43,7 +43,7 @@ type Stage = Pick<
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
 /** @param busy number of places that count as busy, if not those that run a batch at this moment */
-export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: number = stage.busy): StageWords {
+export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, busy: number = stage.busy): StageWords {
   const { ready, workers, queue, circuit, successorError } = stage;
   if (refuses !== null) return { health: 'error', text: withCause('refuses all', refuses) };
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
@@ -56,7 +56,7 @@ export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: num
   return { health, text: `${serving(stage, busy)}${waiting(queue)}${notPinned}${batches(stage)}` };
 }
 
-function serving({ ready, workers, concurrency }: Stage, busy: number): string {
+function serving({ ready, workers, concurrency }: StageSummary, busy: number): string {
   const { length: all } = workers;
   if (ready < all) return `${ready} of ${all} ready`;
   if (busy === 0) return `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
@@ -64,7 +64,7 @@ function serving({ ready, workers, concurrency }: Stage, busy: number): string {
   return `${busy} of ${all * concurrency} busy${overdue > 0 ? `, ${overdue} overdue` : ''}`;
 }
 
-function starting(workers: Stage['workers']): string {
+function starting(workers: StageSummary['workers']): string {
   const starts = workers.flatMap((worker) => worker.starting ?? []);
   const longest = starts.toSorted((a, b) => b.ms - a.ms)[0];
   if (!longest) return 'starting';
@@ -73,7 +73,7 @@ function starting(workers: Stage['workers']): string {
   return `${headline(`starting${far}`, LONGEST_BADGE - time.length)}${time}`;
 }
 
-function batches({ batchWarning }: Stage): string {
+function batches({ batchWarning }: StageSummary): string {
   if (!batchWarning) return '';
   return batchWarning.items === 'singly' ? ', one by one' : ', results mix';
 }
@@ -84,7 +84,7 @@ export function waiting(count: number): string {
   return count === 1 ? ', 1 waits' : `, ${count} wait`;
 }
 
-function notServing({ workers, circuit, doesNotStart }: Stage, engine: Engine): StageWords {
+function notServing({ workers, circuit, doesNotStart }: StageSummary, engine: EngineSummary): StageWords {
   const failed = workers.find(({ error }) => error !== null);
   const cause = failed?.error ?? engine.error;
   if (cause === null && circuit !== 'open' && engine.state !== 'error')
