@@ -28,8 +28,9 @@ const PACKAGES = {
   bullmq: [
     'src/store/broker/batch-queue.ts',
     'src/store/broker/broker-link.ts',
+    'src/store/broker/broker-packages.ts',
     'src/store/broker/bullmq-commands.ts',
-    'src/store/broker/bullmq-jobs.ts',
+    'src/store/broker/jobs.ts',
   ],
   ajv: ['src/config/validate.ts', 'src/config/payload-schema.ts'],
   'ajv/dist/2020.js': ['src/config/payload-schema.ts'],
@@ -43,6 +44,7 @@ const PACKAGES = {
     'src/gate/sources/redis-client.ts',
     'src/remote/board.ts',
     'src/store/broker/broker-link.ts',
+    'src/store/broker/broker-packages.ts',
     'src/store/broker/job-events.ts',
   ],
   undici: ['src/gate/sources/http-endpoint.ts'],

@@ -28,7 +28,7 @@ interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
  */
 export async function connect(place: RemotePlace, key: string, session: string, watcher: Watcher): Promise<Connected> {
   const { clock, onEvent, onLog } = watcher;
-  const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, onLog, clock, BATCH_LEASES);
+  const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, BATCH_LEASES, onLog, clock);
   const board = new Board(link, place, clock);
   const tell: PartsEvents['tell'] = (host, message) => void board.tell(message, host).catch(() => {});
   const parts = new PartsIn(link, key, session, { ...watcher, tell });

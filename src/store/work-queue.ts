@@ -10,7 +10,6 @@
  *   death of a worker, reported or seen as an expired lease, counts an attempt *and* marks the item for claiming alone.
  * - A failed call may have been carried out. Repeating a call with the same id or token does no harm.
  */
-import { createRequire } from 'node:module';
 import { ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 
@@ -209,24 +208,6 @@ const FIRST_NODE = [22, 13];
 export function whyNoSqlite(version: string = process.versions.node): string | null {
   if (isAtLeast(version, FIRST_NODE)) return null;
   return `a durable store needs Node.js ${FIRST_NODE.join('.')} or later, and this is ${version}`;
-}
-
-/** Packages that a broker needs, beside this one. */
-const BROKER_PACKAGES = ['bullmq', 'redis'];
-
-/** Why this machine cannot use a broker: the packages that it lacks; null if it can. */
-export function whyNoBroker(): string | null {
-  const { resolve } = createRequire(import.meta.url);
-  const missing = BROKER_PACKAGES.filter((name) => {
-    try {
-      return !resolve(name);
-    } catch {
-      return true;
-    }
-  }).join(' ');
-  return missing === ''
-    ? null
-    : `a broker needs more packages: run \`npm install ${missing}\` where this package is installed: in Node-RED's user directory, or in the folder of the worker host`;
 }
 
 export function isAtLeast(version: string, least: readonly number[]): boolean {

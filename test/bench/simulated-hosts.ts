@@ -40,7 +40,7 @@ function sleeper(ms: number): HostedStageSpec['service'] {
 }
 
 async function open(queue: string): Promise<BrokerLink> {
-  return BrokerLink.open({ ...place, queue }, () => {}, undefined, BATCH_LEASES);
+  return BrokerLink.open({ ...place, queue }, BATCH_LEASES, () => {});
 }
 
 async function serve(host: string): Promise<void> {

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 import type { RemotePlace } from '../../src/core/model.ts';
 import { BATCH_LEASES, BatchQueue } from '../../src/store/broker/batch-queue.ts';
 import { BrokerLink } from '../../src/store/broker/broker-link.ts';
-import { resultOfEvent } from '../../src/store/broker/bullmq-jobs.ts';
 import { type JobEvent, JobEvents } from '../../src/store/broker/job-events.ts';
+import { outcomeOfJob } from '../../src/store/broker/jobs.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { startHost } from '../fixtures/headless.ts';
 import { Redis } from '../fixtures/redis.ts';
@@ -173,7 +173,7 @@ async function crossings(
 ): Promise<Crossing> {
   const place = { url: redis.url, prefix: 'bench', queue: name, username: '', password: '', tls: null };
   const open = async (holder: string): Promise<[BatchQueue, BrokerLink]> => {
-    const link = await BrokerLink.open(place, () => {}, undefined, BATCH_LEASES);
+    const link = await BrokerLink.open(place, BATCH_LEASES, () => {});
     return [new BatchQueue(link, holder, largestInline), link];
   };
   const [[origin, link], [host]] = await Promise.all([open('origin'), open('host')]);
@@ -187,7 +187,7 @@ async function crossings(
     await origin.add(id, { codec: CODEC.bytes, bytes }, 0);
     const [taken] = await host.take(1);
     if (taken) await host.complete(taken.id, taken.payload);
-    const { result } = resultOfEvent(await ended);
+    const { result } = outcomeOfJob(await ended);
     const back = result && (await origin.resultOf(id, result));
     if (back?.bytes.byteLength !== bytes.byteLength) throw new Error(`the result of ${id} is another one`);
     origin.settled(id);

@@ -4,6 +4,7 @@ import { after, before, describe, type TestContext, test } from 'node:test';
 import type { RedisClientType } from 'redis';
 import { SentParts } from '../../src/headless/host/sent-parts.ts';
 import { PartsIn } from '../../src/remote/parts-in.ts';
+import { BATCH_LEASES } from '../../src/store/broker/batch-queue.ts';
 import { BrokerLink } from '../../src/store/broker/broker-link.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { bareItem } from '../../src/wire/frames/items.ts';
@@ -35,7 +36,7 @@ interface Ends {
 async function ends(t: TestContext, takes = true): Promise<Ends> {
   stages += 1;
   const place = placeOn(redis, `parts-${stages}`);
-  const link = await BrokerLink.open(place, () => {});
+  const link = await BrokerLink.open(place, BATCH_LEASES, () => {});
   const clock = new FakeClock();
   const sent = new SentParts(link, 'host', clock, () => assert.fail('the server is there'));
   const log: string[] = [];

@@ -28,7 +28,7 @@ async function ends(t: TestContext): Promise<Ends> {
   queues += 1;
   const place = placeOn(redis, `batches-${queues}`);
   const open = async (holder: string): Promise<BatchQueue> => {
-    const queue = new BatchQueue(await BrokerLink.open(place, () => {}, undefined, BATCH_LEASES), holder);
+    const queue = new BatchQueue(await BrokerLink.open(place, BATCH_LEASES, () => {}), holder);
     t.after(() => queue.close());
     return queue;
   };

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import type { BrokerPlace } from '../../src/core/model.ts';
 import { BrokerLink } from '../../src/store/broker/broker-link.ts';
-import { BullmqQueue } from '../../src/store/broker/bullmq-queue.ts';
+import { BullmqQueue, GATE_LEASES } from '../../src/store/broker/bullmq-queue.ts';
 import type { QueueLimits } from '../../src/store/work-queue.ts';
 import type { Redis } from '../fixtures/redis.ts';
 import type { MovedTime, Tried } from './conformance-asking.ts';
@@ -22,7 +22,7 @@ export async function brokerQueue(
   session = 'one',
   warnings: string[] = [],
 ): Promise<BullmqQueue> {
-  const link = await BrokerLink.open(place, ({ message }) => warnings.push(message));
+  const link = await BrokerLink.open(place, GATE_LEASES, ({ message }) => warnings.push(message));
   const queue = new BullmqQueue(link, session, limits);
   t.after(() => queue.close());
   return queue;

@@ -5,7 +5,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { RedisClientType } from 'redis';
 import { BrokerLink } from '../../src/store/broker/broker-link.ts';
-import { BullmqQueue } from '../../src/store/broker/bullmq-queue.ts';
+import { BullmqQueue, GATE_LEASES } from '../../src/store/broker/bullmq-queue.ts';
 import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 import { items, LIMITS } from './bed.ts';
@@ -33,7 +33,7 @@ describe('a connection to a broker', { skip: WITHOUT_REDIS }, () => {
     const redis = await server(t);
     const watcher = await watcherOf(t, redis);
     const before = await connections(watcher);
-    const link = await BrokerLink.open(placeOn(redis, 'early'), () => {});
+    const link = await BrokerLink.open(placeOn(redis, 'early'), GATE_LEASES, () => {});
     const other = link.another();
     const connected = other.connect();
     other.destroy();
@@ -45,7 +45,7 @@ describe('a connection to a broker', { skip: WITHOUT_REDIS }, () => {
 
   test('is lost while it is closed, with calls that wait for their answers', async (t) => {
     const redis = await server(t);
-    const queue = new BullmqQueue(await BrokerLink.open(placeOn(redis, 'lost'), () => {}), 'one', LIMITS);
+    const queue = new BullmqQueue(await BrokerLink.open(placeOn(redis, 'lost'), GATE_LEASES, () => {}), 'one', LIMITS);
     assert.deepEqual(await queue.enqueue(items(1)), ['new']);
     redis.pause();
     const waiting = assert.rejects(queue.stats(), { code: 'store_unavailable' });

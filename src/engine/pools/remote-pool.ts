@@ -27,8 +27,8 @@ import { keyOf, publish } from '../../remote/notices.ts';
 import { type Connected, connect, disconnect } from '../../remote/stage-connection.ts';
 import { StageHosts } from '../../remote/stage-hosts.ts';
 import type { BatchQueue, BatchState } from '../../store/broker/batch-queue.ts';
-import { resultOfEvent } from '../../store/broker/bullmq-jobs.ts';
 import type { JobEvent } from '../../store/broker/job-events.ts';
+import { outcomeOfJob } from '../../store/broker/jobs.ts';
 import { hopsOf } from '../stage/hops.ts';
 import type { Hop, Item } from '../stage/item.ts';
 import type { Batch, FreeWorker, PoolEvents, PoolHealth, Room } from './pool.ts';
@@ -336,10 +336,10 @@ export class RemotePool implements StagePool {
     if (event.tag === 'waiting') return;
     if (this.#checks.has(event.id)) {
       if (event.tag === 'dead') this.#checks.fail(event.id, lostHost(event.reason));
-      else this.#checks.answered(event.id, resultOfEvent(event.outcome).result);
+      else this.#checks.answered(event.id, outcomeOfJob(event.outcome).result);
     } else if (!this.#sent.has(event.id)) return;
     else if (event.tag === 'dead') this.#lost(event.id, lostHost(event.reason));
-    else void this.#ended(event.id, resultOfEvent(event.outcome));
+    else void this.#ended(event.id, outcomeOfJob(event.outcome));
   }
 
   async #ended(id: string, { result, reason }: Ended): Promise<void> {

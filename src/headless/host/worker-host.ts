@@ -218,7 +218,7 @@ export class RemoteWorkerHost {
 
   #link(queue: string): Promise<BrokerLink> {
     const onSetup = (record: LogRecord): void => this.#log.write(record);
-    return BrokerLink.open({ ...this.#spec.place, queue }, onSetup, this.#clock, BATCH_LEASES);
+    return BrokerLink.open({ ...this.#spec.place, queue }, BATCH_LEASES, onSetup, this.#clock);
   }
 }
 

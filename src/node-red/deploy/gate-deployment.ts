@@ -8,7 +8,8 @@ import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
 import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
-import { whyNoBroker, whyNoSqlite } from '../../store/work-queue.ts';
+import { whyNoBroker } from '../../store/broker/broker-packages.ts';
+import { whyNoSqlite } from '../../store/work-queue.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 
 export interface DeployedGate {

@@ -7,14 +7,23 @@
  */
 import type { JobsOptions } from 'bullmq';
 import type { Payload } from '../../core/model.ts';
-import type { ItemResult } from '../work-queue.ts';
 import { BatchValues, LARGEST_INLINE } from './batch-values.ts';
-import type { BrokerLink } from './broker-link.ts';
-import { asMinimal, fetchJobs, isFenced, readJobs } from './bullmq-commands.ts';
-import { itemIdOf, itemOf, jobIdOf, jobOf, keptOutcome, resultOfJob } from './bullmq-jobs.ts';
+import type { BrokerLink, JobLeases } from './broker-link.ts';
+import {
+  asMinimal,
+  fetchJobs,
+  isFenced,
+  itemIdOf,
+  itemOf,
+  jobIdOf,
+  jobOf,
+  keptOutcome,
+  outcomeOfJob,
+  readJobs,
+} from './jobs.ts';
 
 /** How BullMQ leases the jobs of such a queue, for the link. A host that dies is missed when its leases end. */
-export const BATCH_LEASES = { leaseMs: 10_000, mostLost: 0 } as const;
+export const BATCH_LEASES: JobLeases = { leaseMs: 10_000, mostLost: 0 };
 
 export interface TakenBatch {
   readonly id: string;
@@ -82,7 +91,7 @@ export class BatchQueue {
   /** Ends a batch with its result. No effect if its lease has ended. */
   async complete(id: string, result: Payload): Promise<void> {
     const { held, write } = this.#values.put('result', id, result);
-    const outcome = keptOutcome({ ok: true, result: held }, this.#holder, null);
+    const outcome = keptOutcome({ ok: true, result: held, reason: null }, this.#holder);
     await this.#link.reach((reached) => {
       const written = write(reached);
       const ended = reached.backend.moveToCompleted(asMinimal(jobIdOf(id)), outcome, KEPT, this.#holder, false);
@@ -120,7 +129,7 @@ export class BatchQueue {
       const state = await reached.backend.getState(found.id);
       if (state === 'failed') return { tag: 'lost', reason: found.job.failedReason ?? '' };
       if (state !== 'completed') return { tag: 'open' };
-      const { result, reason }: ItemResult = resultOfJob(found.job);
+      const { result, reason } = outcomeOfJob(found.job.returnvalue);
       return { tag: 'ended', result, reason };
     });
   }

@@ -13,7 +13,7 @@ import type { RedisClientType } from 'redis';
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
 import type { BrokerPlace, LogRecord } from '../../core/model.ts';
-import { type StoreFault, whyNoBroker } from '../work-queue.ts';
+import { type BrokerPackages, loadPackages } from './broker-packages.ts';
 
 /** An entry of a stream. */
 export interface BinaryEntry {
@@ -41,18 +41,11 @@ export interface BrokerAccess {
 }
 
 /** How BullMQ leases the jobs of a queue. */
-interface Leases {
+export interface JobLeases {
   /** Lease with which it hands out a job, in ms. */
   readonly leaseMs: number;
   /** Number of leases of a job that may end without an outcome; then the job is dead. */
   readonly mostLost: number;
-}
-
-interface Packages {
-  createClient(options: object): RedisClientType;
-  readonly RESP_TYPES: { readonly BLOB_STRING: 36 };
-  readonly Queue: new (name: string, options: QueueOptions) => Queue;
-  createNodeRedisClient(client: RedisClientType): IRedisClient;
 }
 
 /** Longest time for a call, with all its repetitions. Clients of a server that is away are told to come back. */
@@ -65,12 +58,7 @@ const RECONNECT = { firstMs: 50, longestMs: 2000 } as const;
 const RETRY_MS = 100;
 /** Time between two looks at how the server is set up. */
 const INSPECT_MS = 30_000;
-const AWAY: StoreFault = 'away';
 
-/** Lease with which BullMQ hands out a job, in ms; a claim with another lease extends it at once. */
-export const LOCK_MS = 30_000;
-/** The limit of attempts is the gate's, which counts ended leases too. */
-const GATE_LEASES: Leases = { leaseMs: LOCK_MS, mostLost: Number.MAX_SAFE_INTEGER };
 /** Longest wait for the answers of a server that is there, at the end. */
 const CLOSE_MS = 1000;
 /** Shortest time between two searches for ended leases. An item is found by the second search after its end. */
@@ -78,12 +66,12 @@ export const LEASE_CHECK_MS = 5000;
 
 export class BrokerLink {
   readonly #place: BrokerPlace;
-  readonly #packages: Packages;
+  readonly #packages: BrokerPackages;
   readonly #clock: Clock;
   readonly #onSetup: (record: LogRecord) => void;
   readonly #server: RedisClientType;
   readonly #binary: BrokerAccess['binary'];
-  readonly #leases: Leases;
+  readonly #leases: JobLeases;
   /** The connections that callers have made with `another`. */
   readonly #others: Set<RedisClientType> = new Set();
   /** Whether the connections were given up, and the main one is not ready again. */
@@ -104,22 +92,22 @@ export class BrokerLink {
    */
   static async open(
     place: BrokerPlace,
+    leases: JobLeases,
     onSetup: (record: LogRecord) => void,
     clock: Clock = systemClock,
-    leases: Leases = GATE_LEASES,
   ): Promise<BrokerLink> {
-    return new BrokerLink(place, await loadPackages(), onSetup, clock, leases);
+    return new BrokerLink(place, leases, await loadPackages(), onSetup, clock);
   }
 
   private constructor(
     place: BrokerPlace,
-    packages: Packages,
+    leases: JobLeases,
+    packages: BrokerPackages,
     onSetup: (record: LogRecord) => void,
     clock: Clock,
-    leases: Leases,
   ) {
-    this.#leases = leases;
     this.#place = place;
+    this.#leases = leases;
     this.#packages = packages;
     this.#onSetup = onSetup;
     this.#clock = clock;
@@ -293,7 +281,7 @@ export class BrokerLink {
       cause: error ?? undefined,
       retryAfterSeconds: 2,
     });
-    return Object.assign(unavailable, { fault: AWAY });
+    return Object.assign(unavailable, { fault: 'away' });
   }
 
   /** Tells if the server is set up so that it may lose items. A server that does not let us look is not judged. */
@@ -357,22 +345,4 @@ function isBroken({ name, message }: Error): boolean {
 function isMisplaced({ message }: Error): boolean {
   // Servers before version 7 put the error of a command in a script behind the script's place.
   return /^(?:ERR .*-)?(?:READONLY|UNBLOCKED|MASTERDOWN|NOREPLICAS|LOADING)\b/.test(message);
-}
-
-async function loadPackages(): Promise<Packages> {
-  try {
-    const [{ Queue, createNodeRedisClient }, { createClient, RESP_TYPES }] = await Promise.all([
-      import('bullmq'),
-      import('redis'),
-    ]);
-    return {
-      Queue,
-      createNodeRedisClient,
-      RESP_TYPES,
-      createClient: createClient as unknown as Packages['createClient'],
-    };
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw thrown;
-    throw new ModeletError('config_invalid', whyNoBroker() ?? (thrown as Error).message, { cause: thrown });
-  }
 }

@@ -1,22 +1,34 @@
 /** The commands and readings of which the queue of bullmq-queue.ts is made. */
-import type { IQueueBackend, JobJson, MinimalJob } from 'bullmq';
+import type { IQueueBackend, JobJson } from 'bullmq';
 import { wallTime } from '../../core/clock.ts';
-import { type Nacked, type QueueStats, TOLD_DEAD_LETTERS } from '../work-queue.ts';
+import { type Claim, type Nacked, type QueueStats, TOLD_DEAD_LETTERS } from '../work-queue.ts';
 import type { BrokerAccess } from './broker-link.ts';
-import { attemptsOf, itemIdOf, jobIdOf } from './bullmq-jobs.ts';
-
-export interface Found {
-  readonly id: string;
-  readonly job: JobJson;
-}
+import { asMinimal, isFenced, itemIdOf, itemOf, jobIdOf, readJobs } from './jobs.ts';
 
 /** Time until `stats` shall be asked again: another Node-RED may store something at any time. */
 const LOOK_AGAIN_MS = 1000;
 const FIRST = { LIMIT: { offset: 0, count: 1 } } as const;
 /** BullMQ keeps the time of a delayed job in all but the last 12 bits of its score. */
 const DELAY_UNIT = 0x1000;
+/** Marks, in the `progress` of a job, an item that was given back to run alone. */
+export const ALONE = 1;
 /** States of a job that can be claimed, now or later. */
 export const WAITING: ReadonlySet<string> = new Set(['waiting', 'prioritized', 'delayed']);
+
+/** @throws ModeletError `protocol_error` */
+export function claimOf(jobId: string, job: JobJson, token: string): Claim {
+  const alone = mustRunAlone(job);
+  return { id: itemIdOf(jobId), token, ...itemOf(job), attempt: attemptsOf(job) + 1, alone, enqueuedAt: job.timestamp };
+}
+
+/** Attempts counted so far: failed ones, and leases that ended. */
+export function attemptsOf({ attemptsMade, stalledCounter }: JobJson): number {
+  return Number(attemptsMade) + Number(stalledCounter);
+}
+
+export function mustRunAlone({ progress, stalledCounter }: JobJson): boolean {
+  return progress === ALONE || Number(stalledCounter) > 0;
+}
 
 export function deadlinesOf({ queue }: BrokerAccess): string {
   return queue.toKey('deadlines');
@@ -41,12 +53,6 @@ export async function addDeadlines(
   if (members.length > 0) await reached.server.zAdd(deadlinesOf(reached), members);
 }
 
-/** Claims up to so many of the first jobs. BullMQ writes the lock into each job, too, as the name of its worker. */
-export async function fetchJobs({ backend }: BrokerAccess, most: number, lock: string): Promise<Found[]> {
-  const answers = await Promise.all(Array.from({ length: most }, () => backend.moveToActive(lock, lock)));
-  return answers.flatMap(([job, id]) => (job ? [{ id: String(id), job: job as JobJson }] : []));
-}
-
 /** Last first: each goes before those that wait in its place. Leases that have ended meanwhile are no concern. */
 export async function giveBack(
   { backend }: BrokerAccess,
@@ -58,14 +64,6 @@ export async function giveBack(
       if (!isFenced(thrown)) throw thrown;
     });
   }
-}
-
-export async function readJobs({ backend }: BrokerAccess, ids: readonly string[]): Promise<Found[]> {
-  const jobs = await Promise.all(ids.map((id) => backend.getJobData(id)));
-  return ids.flatMap((id, index) => {
-    const job = jobs[index];
-    return job ? [{ id, job }] : [];
-  });
 }
 
 /** @param fields of the job to set with it */
@@ -86,11 +84,6 @@ export async function settledBefore(reached: BrokerAccess, id: string, lock: str
   const state = await reached.backend.getState(id);
   if (state === 'failed') return 'dead';
   return WAITING.has(state) ? 'again' : 'lost';
-}
-
-/** Whether BullMQ refused a change because the caller does not hold the job's lock. */
-export function isFenced(thrown: unknown): boolean {
-  return /Missing (lock|key) for job|Lock mismatch for job|is not in the .* state/.test((thrown as Error).message);
 }
 
 export async function readStats(reached: BrokerAccess): Promise<QueueStats> {
@@ -133,9 +126,4 @@ async function wakeIn({ server, queue }: BrokerAccess, now: number): Promise<num
   ]);
   const due = [delayed && Math.floor(delayed.score / DELAY_UNIT), deadline?.score].filter((at) => at !== undefined);
   return Math.max(0, Math.min(LOOK_AGAIN_MS, ...due.map((at) => at - now)));
-}
-
-/** BullMQ's commands take a job and read of it only the id and some options. The queue counts the attempts itself. */
-export function asMinimal(id: string): MinimalJob {
-  return { id, opts: { attempts: Number.MAX_SAFE_INTEGER } } as MinimalJob;
 }

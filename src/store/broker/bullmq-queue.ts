@@ -33,36 +33,39 @@ import {
   type QueueStats,
   type WorkQueue,
 } from '../work-queue.ts';
-import { type BrokerAccess, type BrokerLink, LOCK_MS } from './broker-link.ts';
+import type { BrokerAccess, BrokerLink, JobLeases } from './broker-link.ts';
 import {
+  ALONE,
   addDeadlines,
-  asMinimal,
+  attemptsOf,
+  claimOf,
   deadlinesOf,
-  type Found,
   fail,
-  fetchJobs,
   giveBack,
-  isFenced,
-  readJobs,
+  mustRunAlone,
   readStats,
   settledBefore,
   WAITING,
   waitingIn,
 } from './bullmq-commands.ts';
 import {
-  ALONE,
-  attemptsOf,
-  claimOf,
+  asMinimal,
   deadlineOf,
-  endedBy,
+  type Found,
+  fetchJobs,
+  isFenced,
   itemIdOf,
   jobIdOf,
   jobOf,
   keptOutcome,
-  mustRunAlone,
-  resultOfJob,
-} from './bullmq-jobs.ts';
+  outcomeOfJob,
+  readJobs,
+} from './jobs.ts';
 
+/** Lease with which BullMQ hands out a job, in ms; a claim with another lease extends it at once. */
+const LOCK_MS = 30_000;
+/** The limit of attempts is the gate's, which counts ended leases too. */
+export const GATE_LEASES: JobLeases = { leaseMs: LOCK_MS, mostLost: Number.MAX_SAFE_INTEGER };
 /** Most expired outcomes that each `enqueue` deletes. */
 const FORGOTTEN_AT_ONCE = 1000;
 const MOST_UNANSWERED = 1000;
@@ -202,7 +205,9 @@ export class BullmqQueue implements WorkQueue {
       if (state === 'active') return { state: 'running', result: null, attempts, reason };
       if (state === 'failed') return { state: 'dead', result: null, attempts, reason };
       if (state !== 'completed') return { state: 'pending', result: null, attempts, reason };
-      return Number(job.finishedOn) + this.#limits.resultTtlMs <= wallTime() ? null : resultOfJob(job);
+      if (Number(job.finishedOn) + this.#limits.resultTtlMs <= wallTime()) return null;
+      const outcome = outcomeOfJob(job.returnvalue);
+      return { state: outcome.ok ? 'done' : 'failed', result: outcome.result, attempts, reason: outcome.reason };
     });
   }
 
@@ -339,7 +344,7 @@ export class BullmqQueue implements WorkQueue {
 
   async #complete(reached: BrokerAccess, { id, token, ok, result }: Ack, reason: string | null): Promise<boolean> {
     const [jobId, lock] = [jobIdOf(id), this.#lockOf(token)];
-    const outcome = keptOutcome({ ok, result }, lock, reason);
+    const outcome = keptOutcome({ ok, result, reason }, lock);
     try {
       await reached.backend.moveToCompleted(asMinimal(jobId), outcome, false, lock, false);
       await reached.server.zRem(deadlinesOf(reached), jobId);
@@ -347,7 +352,7 @@ export class BullmqQueue implements WorkQueue {
     } catch (thrown) {
       if (!isFenced(thrown)) throw thrown;
       const [found] = await readJobs(reached, [jobId]);
-      return found !== undefined && endedBy(found.job) === lock;
+      return found !== undefined && outcomeOfJob(found.job.returnvalue).by === lock;
     }
   }
 

@@ -5,7 +5,7 @@
  */
 import type { RedisClientType } from 'redis';
 import type { BrokerLink } from './broker-link.ts';
-import { itemIdOf } from './bullmq-jobs.ts';
+import { itemIdOf } from './jobs.ts';
 
 /** `waiting`: a job can be claimed. `ended`: it has an outcome. `dead`: its attempts are exhausted. */
 export type JobEvent =

@@ -5,7 +5,7 @@ import type { Channel } from '../../wire/channel/channel.ts';
 import type { QueueBoot } from '../../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
 import { BrokerLink } from '../broker/broker-link.ts';
-import { BullmqQueue } from '../broker/bullmq-queue.ts';
+import { BullmqQueue, GATE_LEASES } from '../broker/bullmq-queue.ts';
 import { type Call, decodeCall, encodeAnswer } from '../calls.ts';
 import type { WorkQueue, WorkStore } from '../work-queue.ts';
 import { storeError } from './sqlite.ts';
@@ -51,7 +51,9 @@ function receive(frame: Frame, channel: Channel): void {
 
 async function open(boot: QueueBoot, channel: Channel): Promise<void> {
   if (boot.broker) {
-    const link = await BrokerLink.open(boot.broker, (record) => channel.send({ type: 'log', body: record }));
+    const link = await BrokerLink.open(boot.broker, GATE_LEASES, (record) =>
+      channel.send({ type: 'log', body: record }),
+    );
     store = { tag: 'broker', queue: new BullmqQueue(link, boot.session, boot.limits) };
   } else {
     store = { tag: 'file', queue: new SqliteQueue(boot, { now: () => systemClock.now(), wall: wallTime }) };

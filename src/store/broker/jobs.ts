@@ -1,9 +1,30 @@
-/** How an item of a queue is kept as a job of BullMQ, and its outcome as the result of that job. */
+/** Jobs of BullMQ: how they hold an item and its outcome, and the commands that take and read them. */
 import { isUtf8 } from 'node:buffer';
-import type { JobJson, JobsOptions } from 'bullmq';
+import type { JobJson, JobsOptions, MinimalJob } from 'bullmq';
 import { ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
-import type { Ack, Claim, ItemResult, QueueItem } from '../work-queue.ts';
+import type { BrokerAccess } from './broker-link.ts';
+
+/** An item as jobs hold it. */
+export interface JobItem {
+  readonly id: string;
+  readonly payload: Payload;
+  readonly priority: number;
+  /** Time of day in ms since 1970; null: none. */
+  readonly deadline: number | null;
+}
+
+/** How an item ended. */
+export interface JobOutcome {
+  readonly ok: boolean;
+  readonly result: Payload | null;
+  readonly reason: string | null;
+}
+
+export interface Found {
+  readonly id: string;
+  readonly job: JobJson;
+}
 
 /** Bytes in JSON: as text if they are, which BullMQ's own tools can show and which is a third shorter than base64. */
 type Kept = { readonly codec: number } & ({ readonly text: string } | { readonly base64: string });
@@ -31,8 +52,6 @@ export interface NewJob {
 /** BullMQ takes 1 (first) to 2^21 (last); 0 comes before all of them and is for items that run alone. */
 const MIDDLE_PRIORITY = 2 ** 20;
 const LAST_PRIORITY = 2 ** 21;
-/** Marks, in the `progress` of a job, an item that was given back to run alone. */
-export const ALONE = 1;
 
 /** BullMQ's ids hold no colon and are no number, and an id must not be the name of one of its keys; ours hold no tilde. */
 export function jobIdOf(id: string): string {
@@ -43,7 +62,7 @@ export function itemIdOf(jobId: string): string {
   return jobId.slice(1).replaceAll('~', ':');
 }
 
-export function jobOf({ id, payload, priority, deadline }: QueueItem): NewJob {
+export function jobOf({ id, payload, priority, deadline }: JobItem): NewJob {
   const kept = Math.round(priority);
   const place = Math.min(LAST_PRIORITY, Math.max(1, MIDDLE_PRIORITY - kept));
   const data = { payload: keep(payload), deadline, priority: kept };
@@ -51,7 +70,7 @@ export function jobOf({ id, payload, priority, deadline }: QueueItem): NewJob {
 }
 
 /** @throws ModeletError `protocol_error` if this package has not made the job. */
-export function itemOf(job: JobJson): Omit<QueueItem, 'id'> {
+export function itemOf(job: JobJson): Omit<JobItem, 'id'> {
   const { payload, deadline = null, priority = 0 } = parsed<KeptItem>(job.data);
   if (!payload) throw new ModeletError('protocol_error', 'the job contains no item');
   return { payload: restore(payload), deadline, priority };
@@ -62,43 +81,38 @@ export function deadlineOf(job: JobJson): number | null {
   return parsed<KeptItem>(job.data).deadline ?? null;
 }
 
-/** @throws ModeletError `protocol_error` */
-export function claimOf(jobId: string, job: JobJson, token: string): Claim {
-  const alone = mustRunAlone(job);
-  return { id: itemIdOf(jobId), token, ...itemOf(job), attempt: attemptsOf(job) + 1, alone, enqueuedAt: job.timestamp };
-}
-
-/** Attempts counted so far: failed ones, and leases that ended. */
-export function attemptsOf({ attemptsMade, stalledCounter }: JobJson): number {
-  return Number(attemptsMade) + Number(stalledCounter);
-}
-
-export function mustRunAlone({ progress, stalledCounter }: JobJson): boolean {
-  return progress === ALONE || Number(stalledCounter) > 0;
-}
-
-export function keptOutcome(
-  { ok, result }: Pick<Ack, 'ok' | 'result'>,
-  by: string,
-  reason: string | null,
-): KeptOutcome {
+export function keptOutcome({ ok, result, reason }: JobOutcome, by: string): KeptOutcome {
   return { ok, by, result: result && keep(result), reason };
 }
 
-/** Returns the token of the claim that has ended the item. */
-export function endedBy(job: JobJson): string | undefined {
-  return parsed<KeptOutcome>(job.returnvalue).by;
+/** Reads the outcome of a completed job: its return value, or that of its event. */
+export function outcomeOfJob(returnvalue: string | undefined): JobOutcome & Pick<KeptOutcome, 'by'> {
+  const { ok = false, by = '', result = null, reason = null } = parsed<KeptOutcome>(returnvalue);
+  return { ok, by, result: result && restore(result), reason };
 }
 
-export function resultOfJob(job: JobJson): ItemResult {
-  const { ok, result = null, reason = null } = parsed<KeptOutcome>(job.returnvalue);
-  return { state: ok ? 'done' : 'failed', result: result && restore(result), attempts: attemptsOf(job), reason };
+/** Takes up to so many of the first jobs. BullMQ writes the lock into each job, too, as the name of its worker. */
+export async function fetchJobs({ backend }: BrokerAccess, most: number, lock: string): Promise<Found[]> {
+  const answers = await Promise.all(Array.from({ length: most }, () => backend.moveToActive(lock, lock)));
+  return answers.flatMap(([job, id]) => (job ? [{ id: String(id), job: job as JobJson }] : []));
 }
 
-/** Reads the outcome that BullMQ's event of a completed job carries. */
-export function resultOfEvent(returnvalue: string): Pick<ItemResult, 'result' | 'reason'> {
-  const { result = null, reason = null } = parsed<KeptOutcome>(returnvalue);
-  return { result: result && restore(result), reason };
+export async function readJobs({ backend }: BrokerAccess, ids: readonly string[]): Promise<Found[]> {
+  const jobs = await Promise.all(ids.map((id) => backend.getJobData(id)));
+  return ids.flatMap((id, index) => {
+    const job = jobs[index];
+    return job ? [{ id, job }] : [];
+  });
+}
+
+/** BullMQ's commands take a job and read of it only the id and some options. The users of a queue count its attempts themselves. */
+export function asMinimal(id: string): MinimalJob {
+  return { id, opts: { attempts: Number.MAX_SAFE_INTEGER } } as MinimalJob;
+}
+
+/** Whether BullMQ refused a change because the caller does not hold the job's lock. */
+export function isFenced(thrown: unknown): boolean {
+  return /Missing (lock|key) for job|Lock mismatch for job|is not in the .* state/.test((thrown as Error).message);
 }
 
 function keep({ codec, bytes }: Payload): Kept {
