@@ -4,9 +4,9 @@
  * notices with it. Times are the server's, because the clocks of machines differ.
  */
 import type { RedisClientType } from 'redis';
+import type { BrokerLink } from '../broker/broker-link.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { RemotePlace } from '../core/model.ts';
-import type { BrokerLink } from '../store/broker/broker-link.ts';
 
 /** Time between two renewals, and how long a notice counts. */
 export const BEAT_MS = 1000;

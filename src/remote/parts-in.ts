@@ -3,7 +3,7 @@
  * hosts write them into one stream on the broker, in order; a part that was read is deleted there. Parts have numbers,
  * so a part that comes twice counts once, and a missing part is noticed.
  */
-import type { BinaryEntry, BinaryReader, BrokerLink } from '../store/broker/broker-link.ts';
+import type { BinaryEntry, BinaryReader, BrokerLink } from '../broker/broker-link.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { decodeParts, partsKeyOf } from './batches.ts';
 import type { HostMessage } from './board.ts';

@@ -1,9 +1,10 @@
 /** The connections of a remote stage to its broker: its queue, its board, and the events and parts that come back. */
+
+import { BrokerLink } from '../broker/broker-link.ts';
+import { type JobEvent, JobEvents } from '../broker/job-events.ts';
 import type { Clock } from '../core/clock.ts';
 import type { LogRecord, RemotePlace } from '../core/model.ts';
-import { BATCH_LEASES, BatchQueue } from '../store/broker/batch-queue.ts';
-import { BrokerLink } from '../store/broker/broker-link.ts';
-import { type JobEvent, JobEvents } from '../store/broker/job-events.ts';
+import { BATCH_LEASES, BatchQueue } from './batch-queue.ts';
 import { Board } from './board.ts';
 import { type PartsEvents, PartsIn } from './parts-in.ts';
 

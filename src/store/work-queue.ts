@@ -1,6 +1,6 @@
 /**
  * Interface and contract of a queue of work that survives its processes. process/sqlite-queue.ts implements it for one
- * Node-RED, broker/bullmq-queue.ts for several, which names the points in which it departs from it.
+ * Node-RED, process/bullmq-queue.ts for several, which names the points in which it departs from it.
  *
  * Contract:
  * - At-least-once execution. An `enqueue` that resolved is durable: it returns after `fsync`.

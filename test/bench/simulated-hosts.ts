@@ -3,13 +3,14 @@
  * hosted stage of `modelet worker`; in the place of a worker, a timer answers one item after the other. Arguments: address
  * of the server, name of the runtime, secret, number of hosts, ms that an item takes.
  */
+
+import { BrokerLink } from '../../src/broker/broker-link.ts';
 import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
 import { HostedStage, type HostedStageSpec } from '../../src/headless/host/hosted-stage.ts';
 import type { SubmitRequest } from '../../src/ledger/desk.ts';
+import { BATCH_LEASES } from '../../src/remote/batch-queue.ts';
 import { BEAT_MS, Board } from '../../src/remote/board.ts';
 import { type HostReport, readPublished } from '../../src/remote/notices.ts';
-import { BATCH_LEASES } from '../../src/store/broker/batch-queue.ts';
-import { BrokerLink } from '../../src/store/broker/broker-link.ts';
 import { sleep } from './measure.ts';
 
 const [, , url = '', runtime = '', secret = '', count = '', itemMs = ''] = process.argv;

@@ -290,7 +290,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an item on a broker that ended a lease is claimed beside others',
-    file: 'src/store/broker/bullmq-commands.ts',
+    file: 'src/store/process/bullmq-commands.ts',
     find: 'return progress === ALONE || Number(stalledCounter) > 0;',
     replace: 'return progress === ALONE;',
     suite: 'store/broker',

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import type { RedisClientType } from 'redis';
+import { BrokerLink } from '../../src/broker/broker-link.ts';
 import { SentParts } from '../../src/headless/host/sent-parts.ts';
+import { BATCH_LEASES } from '../../src/remote/batch-queue.ts';
 import { PartsIn } from '../../src/remote/parts-in.ts';
-import { BATCH_LEASES } from '../../src/store/broker/batch-queue.ts';
-import { BrokerLink } from '../../src/store/broker/broker-link.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { bareItem } from '../../src/wire/frames/items.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';

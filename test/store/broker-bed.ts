@@ -1,8 +1,8 @@
 /** A queue on a real server, in the process of the test, whose leases and times a test moves. */
 import type { TestContext } from 'node:test';
+import { BrokerLink } from '../../src/broker/broker-link.ts';
 import type { BrokerPlace } from '../../src/core/model.ts';
-import { BrokerLink } from '../../src/store/broker/broker-link.ts';
-import { BullmqQueue, GATE_LEASES } from '../../src/store/broker/bullmq-queue.ts';
+import { BullmqQueue, GATE_LEASES } from '../../src/store/process/bullmq-queue.ts';
 import type { QueueLimits } from '../../src/store/work-queue.ts';
 import type { Redis } from '../fixtures/redis.ts';
 import type { MovedTime, Tried } from './conformance-asking.ts';

@@ -9,6 +9,8 @@
  *   closing   batches on their way may end; then it is withdrawn
  */
 import { randomUUID } from 'node:crypto';
+import type { JobEvent } from '../../broker/job-events.ts';
+import { outcomeOfJob } from '../../broker/jobs.ts';
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
@@ -20,15 +22,13 @@ import type {
   RequestNumber,
   WorkerStatus,
 } from '../../core/model.ts';
+import type { BatchQueue, BatchState } from '../../remote/batch-queue.ts';
 import { batchesAhead, decodeReplies, encodeWork } from '../../remote/batches.ts';
 import { BEAT_MS, type Board, type Notices } from '../../remote/board.ts';
 import { HostChecks } from '../../remote/host-check.ts';
 import { keyOf, publish } from '../../remote/notices.ts';
 import { type Connected, connect, disconnect } from '../../remote/stage-connection.ts';
 import { StageHosts } from '../../remote/stage-hosts.ts';
-import type { BatchQueue, BatchState } from '../../store/broker/batch-queue.ts';
-import type { JobEvent } from '../../store/broker/job-events.ts';
-import { outcomeOfJob } from '../../store/broker/jobs.ts';
 import { hopsOf } from '../stage/hops.ts';
 import type { Hop, Item } from '../stage/item.ts';
 import type { Batch, FreeWorker, PoolEvents, PoolHealth, Room } from './pool.ts';

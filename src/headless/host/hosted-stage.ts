@@ -5,9 +5,13 @@
  *   serving   batches are claimed                           -> draining
  *   draining  none is claimed; those at hand are answered   -> closed
  */
+
+import type { BrokerLink } from '../../broker/broker-link.ts';
+import { JobEvents } from '../../broker/job-events.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { LogRecord, Outcome, Payload, RequestNumber, StageTiming } from '../../core/model.ts';
+import { BATCH_LEASES, BatchQueue, type TakenBatch } from '../../remote/batch-queue.ts';
 import {
   batchesAhead,
   decodeWork,
@@ -18,9 +22,6 @@ import {
 } from '../../remote/batches.ts';
 import type { Board, HostMessage } from '../../remote/board.ts';
 import type { Service } from '../../server/service.ts';
-import { BATCH_LEASES, BatchQueue, type TakenBatch } from '../../store/broker/batch-queue.ts';
-import type { BrokerLink } from '../../store/broker/broker-link.ts';
-import { JobEvents } from '../../store/broker/job-events.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { SentParts } from './sent-parts.ts';
 

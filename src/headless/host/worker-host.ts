@@ -4,18 +4,18 @@
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { BrokerLink } from '../../broker/broker-link.ts';
 import { compileRuntime } from '../../config/compile.ts';
 import type { PlannedStage } from '../../config/stage-definition.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { LogRecord, RemotePlace } from '../../core/model.ts';
 import type { Log } from '../../observe/log/log.ts';
+import { BATCH_LEASES } from '../../remote/batch-queue.ts';
 import { BEAT_MS, Board, type HostMessage, type Notices } from '../../remote/board.ts';
 import { type HostReport, readPublished, type ServedStage } from '../../remote/notices.ts';
 import type { Machine } from '../../server/runtime-pins.ts';
 import { Service } from '../../server/service.ts';
-import { BATCH_LEASES } from '../../store/broker/batch-queue.ts';
-import { BrokerLink } from '../../store/broker/broker-link.ts';
 import { DRAIN_MS } from '../server.ts';
 import { HostedStage, type HostedWay } from './hosted-stage.ts';
 import { type HostRules, installed } from './installed-stage.ts';

@@ -1,5 +1,6 @@
 /** Compiles the gates of a deploy: rejects unusable gates, picks the stage whose workers count, collects warnings. */
 
+import { whyNoBroker } from '../../broker/broker-packages.ts';
 import { type BrokerConfig, DEFAULT_LIMITS, type MessageLimits, type RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
@@ -8,7 +9,6 @@ import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
 import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
-import { whyNoBroker } from '../../store/broker/broker-packages.ts';
 import { whyNoSqlite } from '../../store/work-queue.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 

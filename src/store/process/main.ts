@@ -1,13 +1,14 @@
 /** Entry of the process of a durable queue: it owns its file, or the connection to its server. Started by URL, never imported. */
+
+import { BrokerLink } from '../../broker/broker-link.ts';
 import { systemClock, wallTime } from '../../core/clock.ts';
 import { endWithError, report, runChild } from '../../process/child/entry.ts';
 import type { Channel } from '../../wire/channel/channel.ts';
 import type { QueueBoot } from '../../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
-import { BrokerLink } from '../broker/broker-link.ts';
-import { BullmqQueue, GATE_LEASES } from '../broker/bullmq-queue.ts';
 import { type Call, decodeCall, encodeAnswer } from '../calls.ts';
 import type { WorkQueue, WorkStore } from '../work-queue.ts';
+import { BullmqQueue, GATE_LEASES } from './bullmq-queue.ts';
 import { storeError } from './sqlite.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 

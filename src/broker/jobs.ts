@@ -1,8 +1,8 @@
 /** Jobs of BullMQ: how they hold an item and its outcome, and the commands that take and read them. */
 import { isUtf8 } from 'node:buffer';
 import type { JobJson, JobsOptions, MinimalJob } from 'bullmq';
-import { ModeletError } from '../../core/errors.ts';
-import type { Payload } from '../../core/model.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { Payload } from '../core/model.ts';
 import type { BrokerAccess } from './broker-link.ts';
 
 /** An item as jobs hold it. */

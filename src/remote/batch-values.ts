@@ -6,10 +6,11 @@
  * A value outlives whoever wrote it by `KEPT_MS`. The runtime renews those of its open batches, and deletes a batch's
  * values when it settles.
  */
-import { ModeletError } from '../../core/errors.ts';
-import type { Payload } from '../../core/model.ts';
-import { CODEC } from '../../wire/codec/codec.ts';
-import type { BrokerAccess, BrokerLink } from './broker-link.ts';
+
+import type { BrokerAccess, BrokerLink } from '../broker/broker-link.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { Payload } from '../core/model.ts';
+import { CODEC } from '../wire/codec/codec.ts';
 
 /** Largest number of bytes that travel inside a job. Above it, the further commands cost less than Base64 does. */
 export const LARGEST_INLINE: number = 16 * 1024;

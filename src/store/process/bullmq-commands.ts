@@ -1,9 +1,9 @@
 /** The commands and readings of which the queue of bullmq-queue.ts is made. */
 import type { IQueueBackend, JobJson } from 'bullmq';
+import type { BrokerAccess } from '../../broker/broker-link.ts';
+import { asMinimal, isFenced, itemIdOf, itemOf, jobIdOf, readJobs } from '../../broker/jobs.ts';
 import { wallTime } from '../../core/clock.ts';
 import { type Claim, type Nacked, type QueueStats, TOLD_DEAD_LETTERS } from '../work-queue.ts';
-import type { BrokerAccess } from './broker-link.ts';
-import { asMinimal, isFenced, itemIdOf, itemOf, jobIdOf, readJobs } from './jobs.ts';
 
 /** Time until `stats` shall be asked again: another Node-RED may store something at any time. */
 const LOOK_AGAIN_MS = 1000;

@@ -6,9 +6,7 @@
  * Outcomes stay for `KEPT_S`, for an engine that has missed the event of one.
  */
 import type { JobsOptions } from 'bullmq';
-import type { Payload } from '../../core/model.ts';
-import { BatchValues, LARGEST_INLINE } from './batch-values.ts';
-import type { BrokerLink, JobLeases } from './broker-link.ts';
+import type { BrokerLink, JobLeases } from '../broker/broker-link.ts';
 import {
   asMinimal,
   fetchJobs,
@@ -20,7 +18,9 @@ import {
   keptOutcome,
   outcomeOfJob,
   readJobs,
-} from './jobs.ts';
+} from '../broker/jobs.ts';
+import type { Payload } from '../core/model.ts';
+import { BatchValues, LARGEST_INLINE } from './batch-values.ts';
 
 /** How BullMQ leases the jobs of such a queue, for the link. A host that dies is missed when its leases end. */
 export const BATCH_LEASES: JobLeases = { leaseMs: 10_000, mostLost: 0 };

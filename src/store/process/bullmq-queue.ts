@@ -14,6 +14,21 @@
  * - An ended lease is found up to `2 * LEASE_CHECK_MS` late, and counts an attempt however it ended.
  * - Delays end by the time of day. The capacity may be exceeded by what other Node-REDs store in the same moment.
  */
+
+import type { BrokerAccess, BrokerLink, JobLeases } from '../../broker/broker-link.ts';
+import {
+  asMinimal,
+  deadlineOf,
+  type Found,
+  fetchJobs,
+  isFenced,
+  itemIdOf,
+  jobIdOf,
+  jobOf,
+  keptOutcome,
+  outcomeOfJob,
+  readJobs,
+} from '../../broker/jobs.ts';
 import { wallTime } from '../../core/clock.ts';
 import { asModeletError } from '../../core/errors.ts';
 import {
@@ -33,7 +48,6 @@ import {
   type QueueStats,
   type WorkQueue,
 } from '../work-queue.ts';
-import type { BrokerAccess, BrokerLink, JobLeases } from './broker-link.ts';
 import {
   ALONE,
   addDeadlines,
@@ -48,19 +62,6 @@ import {
   WAITING,
   waitingIn,
 } from './bullmq-commands.ts';
-import {
-  asMinimal,
-  deadlineOf,
-  type Found,
-  fetchJobs,
-  isFenced,
-  itemIdOf,
-  jobIdOf,
-  jobOf,
-  keptOutcome,
-  outcomeOfJob,
-  readJobs,
-} from './jobs.ts';
 
 /** Lease with which BullMQ hands out a job, in ms; a claim with another lease extends it at once. */
 const LOCK_MS = 30_000;

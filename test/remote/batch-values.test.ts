@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import type { RedisClientType } from 'redis';
-import { BATCH_LEASES, BatchQueue } from '../../src/store/broker/batch-queue.ts';
-import { LARGEST_INLINE } from '../../src/store/broker/batch-values.ts';
-import { BrokerLink } from '../../src/store/broker/broker-link.ts';
+import { BrokerLink } from '../../src/broker/broker-link.ts';
+import { BATCH_LEASES, BatchQueue } from '../../src/remote/batch-queue.ts';
+import { LARGEST_INLINE } from '../../src/remote/batch-values.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
-import { placeOn } from './broker-bed.ts';
+import { placeOn } from '../store/broker-bed.ts';
 
 const LARGE = { codec: CODEC.bytes, bytes: Buffer.alloc(LARGEST_INLINE + 1, 0xf1) };
 const SMALL = { codec: CODEC.bytes, bytes: Buffer.alloc(LARGEST_INLINE, 0xf2) };

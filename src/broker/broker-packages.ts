@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import type { IRedisClient, Queue, QueueOptions } from 'bullmq';
 import type { RedisClientType } from 'redis';
-import { ModeletError } from '../../core/errors.ts';
+import { ModeletError } from '../core/errors.ts';
 
 export interface BrokerPackages {
   createClient(options: object): RedisClientType;

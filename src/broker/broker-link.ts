@@ -10,9 +10,9 @@
  */
 import type { IQueueBackend, IRedisClient, Queue, QueueOptions } from 'bullmq';
 import type { RedisClientType } from 'redis';
-import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
-import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
-import type { BrokerPlace, LogRecord } from '../../core/model.ts';
+import { type Clock, systemClock, type Timer } from '../core/clock.ts';
+import { asError, isModeletError, ModeletError } from '../core/errors.ts';
+import type { BrokerPlace, LogRecord } from '../core/model.ts';
 import { type BrokerPackages, loadPackages } from './broker-packages.ts';
 
 /** An entry of a stream. */
