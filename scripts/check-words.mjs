@@ -34,7 +34,6 @@ const KNOWN_TYPES = {
   Kept: 2,
   Kind: 4,
   Known: 2,
-  Leases: 2,
   Opened: 2,
   Outcome: 2,
   Outputs: 2,
