@@ -10,16 +10,22 @@ import { root } from './runtimes.mjs';
 /** Floors, lowest first. A room may import, types included, only itself and rooms of lower floors. */
 const FLOORS = [
   ['core'],
-  ['config', 'observe', 'openapi'],
+  ['config', 'observe'],
   ['wire'],
   ['process', 'broker'],
-  ['endpoint', 'flow', 'gate', 'store', 'worker'],
-  ['ledger', 'remote'],
+  ['flow', 'gate', 'store', 'worker'],
+  ['ledger'],
   ['engine', 'server'],
+  ['hosts', 'http'],
   ['headless', 'node-red'],
-  ['index.ts'],
+  ['index.ts', 'programs'],
   ['nodes'],
 ];
+/** Rooms of several folders. */
+const FOLDERS = {
+  hosts: ['src/headless/host/', 'src/remote/'],
+  http: ['src/endpoint/', 'src/engine/listener/', 'src/openapi/'],
+};
 
 /** The files that may import a package. */
 const PACKAGES = {
@@ -63,8 +69,8 @@ const SIDES = [
 ];
 /** Entry files of processes and threads. Their parents find them by URL. */
 const ENTRIES = [
-  'src/engine/main.ts',
   'src/headless/main.ts',
+  'src/programs/engine.ts',
   'src/store/process/main.ts',
   'src/worker/main.ts',
   'src/worker/onnx/inspect.ts',
@@ -129,6 +135,8 @@ function importsOf(file) {
 }
 
 function roomOf(file) {
+  const room = Object.keys(FOLDERS).find((name) => FOLDERS[name].some((folder) => file.startsWith(folder)));
+  if (room) return room;
   const [first, second] = file.split('/');
   return first === 'src' ? second : first;
 }

@@ -10,7 +10,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
-import { type BodyReadEvents, type BodyToRead, readBody } from './read-body.ts';
+import { type BodyReadEvents, type BodyToRead, readBody } from './body.ts';
 import { REQUEST_ID, requestIdOf } from './request-id.ts';
 import { Rows, type RowsRequest } from './rows.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
@@ -84,7 +84,7 @@ export class Exchange implements BodyReadEvents {
     const { endpoint, request, response } = this.#call;
     response.once('close', () => this.#closed());
     this.#orRefuse(() => {
-      endpoint.clients.admit(request.headers, response, endpoint.spec.path);
+      endpoint.clients?.admit(request.headers, response, endpoint.spec.path);
       const body = this.#form.head();
       if (!body) this.#submit(this.#form.input(NOTHING));
       // The headers alone may be enough to refuse the body.

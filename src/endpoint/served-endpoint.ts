@@ -75,9 +75,10 @@ export interface PreparedAnswer {
 export interface ServedEndpoint {
   readonly spec: EndpointSpec;
   readonly limits: EndpointLimits;
-  readonly clients: Clients;
-  /** Default: pages of other origins may not call. */
-  readonly origins?: OtherOrigins;
+  /** null: no client needs a key. */
+  readonly clients: Clients | null;
+  /** null: pages of other origins may not call. */
+  readonly origins: OtherOrigins | null;
   readonly runtime: EndpointRuntime;
   /** Names of the stages, in the order of the route. */
   readonly stageNames: readonly string[];

@@ -12,17 +12,14 @@ import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/e
 import { originsOf, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { withVersions } from '../flow/versions.ts';
 import type { Log } from '../observe/log/log.ts';
+import { apiOf } from '../openapi/api.ts';
 import { buildDocument } from '../openapi/document.ts';
-import { apiOf } from '../server/api.ts';
 import type { Machine } from '../server/runtime-pins.ts';
-import { Service } from '../server/service.ts';
+import { DRAIN_MS, Service } from '../server/service.ts';
 import type { LiveShares } from '../server/versions/live-shares.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
 type ServerState = 'starting' | 'serving' | 'draining' | 'ended';
-
-/** Longest time for open requests to be answered after a signal. */
-export const DRAIN_MS = 30_000;
 
 /** The runtime that is served, and where. */
 export interface ServedRuntime {
@@ -74,8 +71,6 @@ export class HeadlessServer {
     const needed = new Set(
       used.flatMap((route) => withVersions(this.#flows.graph, route.stages)).map((stage) => stage.id),
     );
-    // The listener checks keys; the description needs to know of them.
-    this.#service.clients.replace(keys);
     this.#service.start();
     const { settings } = this.#flows.source;
     const limits = { maxJson: jsonLimit(settings), paths: pathRules(settings) };
@@ -110,6 +105,7 @@ export class HeadlessServer {
     const described = {
       ...{ graph, nodes, stageNames: plan.stageNames, services: [this.#service], root: httpRoot(source.settings) },
       runtimeOf: (id: string) => stageConfig(nodes, id)?.runtime,
+      needsKey: () => this.#served.keys !== null,
     };
     const api = apiOf(described, [this.#service], (httpIn) => served.has(httpIn));
     this.#service.publishApi(JSON.stringify(buildDocument(api)));

@@ -9,7 +9,9 @@
 import type { Node, NodeAPI } from 'node-red';
 import { DEFAULT_LIMITS } from '../config/compile.ts';
 import { ownFile } from '../config/folders.ts';
+import { systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
+import { AccessTable } from '../endpoint/clients/clients.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
 import { clientsOf, originsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
 import { flowsWith } from '../flow/read/running-nodes.ts';
@@ -76,6 +78,7 @@ export class Pipeline {
     () => this.#badges.update(),
   );
   readonly trials: Trials = new Trials();
+  readonly access: AccessTable = new AccessTable(systemClock);
   readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
   readonly #leases: MessageLeases = new MessageLeases(() => this.#endTimers());
   readonly #succession: Succession;
@@ -114,7 +117,7 @@ export class Pipeline {
       lost: (msg) => this.#lost(msg),
     });
     this.#tracing = new Tracing((thrown) => logFault(RED, 'tracing stops, because OpenTelemetry threw', thrown));
-    this.#compiled = new CompiledHost(RED, this.#tracing);
+    this.#compiled = new CompiledHost(RED, this.#tracing, this.access);
     this.#hold = new HttpHold(RED, this.#clients, this.#compiled);
     this.#badges = new StatusBadges(this);
     const log = nodeRedLog(RED);
@@ -124,6 +127,7 @@ export class Pipeline {
         this.#badges.update();
       },
       onDescribed: () => this.#describe(),
+      clientsOf: (service) => this.access.of(service).clients.read(),
       log,
       shares: sharesKeptIn(ownFile(RED.settings, 'versions.json'), (message) => logWarning(RED, message)),
     });
@@ -138,6 +142,7 @@ export class Pipeline {
     });
     this.#context = {
       RED,
+      access: this.access,
       live: this.live,
       clients: this.#clients,
       leases: this.#leases,
@@ -319,7 +324,7 @@ export class Pipeline {
       this.#registry.reconcile(usedRuntimes(this.live), machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
       const services = new Map(this.services.map((service) => [service.id, service]));
-      this.#apply(deploy(this.RED, flows, this.live, services));
+      this.#apply(deploy(this.RED, flows, this.live, services, this.access));
     } catch (thrown) {
       // A fault of this package must not end Node-RED, as an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
@@ -339,8 +344,9 @@ export class Pipeline {
   /** Gives each service and gate its part of a deploy, and reports warnings and invalid nodes. */
   #apply({ deployment, plans, warnings }: Deployed): void {
     for (const service of this.services) {
-      service.clients.replace(clientsOf(this.live, service.id));
-      service.origins.replace(originsOf(this.live, service.id));
+      const { clients, origins } = this.access.of(service);
+      clients.replace(clientsOf(this.live, service.id));
+      origins.replace(originsOf(this.live, service.id));
       const plan = plans.get(service.id);
       if (plan) service.apply(plan.stages, plan.routes, plan.listener);
     }

@@ -19,7 +19,7 @@ import type { CheckedStage, DescribedStage, EngineBoot, StatusReport } from '../
 import type { Frame, WireItem } from '../wire/frames/frames.ts';
 import { withEarlierRoutes } from './planner.ts';
 
-const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
+const ENGINE_ENTRY = fileURLToPath(new URL('../programs/engine.js', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
 /**
  * The client refuses new requests while more bytes than this are on their way to the engine. Small and large payloads

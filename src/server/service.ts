@@ -9,10 +9,8 @@ import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/c
 import type { ListenerSpec } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
-import type { RequestReading } from '../core/readings.ts';
+import type { ClientReadings, RequestReading } from '../core/readings.ts';
 import { isVersionAction } from '../core/versions.ts';
-import { Clients } from '../endpoint/clients/clients.ts';
-import { Origins } from '../endpoint/clients/origins.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { AdmissionQueue } from '../ledger/admission-queue.ts';
 import { Desk, type DeskHost, type SubmitRequest, shuttingDown } from '../ledger/desk.ts';
@@ -36,9 +34,14 @@ export interface ServiceHost {
   onDescribed(): void;
   /** The log of the process. The runtime writes to a child of it, records at or above its `logLevel`. */
   readonly log: Log;
+  /** Counts the requests of clients that came to the service by the host. Default: none have keys. */
+  clientsOf?(service: Service): ClientReadings;
   /** Default: those of this runtime, which end with it. */
   readonly shares?: LiveShares;
 }
+
+/** Longest time for open requests to be answered after a signal, in ms. */
+export const DRAIN_MS = 30_000;
 
 type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
 
@@ -52,10 +55,7 @@ export class Service {
   /** Name shown to users. */
   readonly name: string;
   readonly config: RuntimeConfig;
-  /** The clients that may send HTTP requests through Node-RED; the engine's listener has its own table. */
-  readonly clients: Clients;
-  /** The origins of web pages that may call through Node-RED, likewise. */
-  readonly origins: Origins = new Origins();
+  readonly #host: ServiceHost;
   readonly #machine: Machine;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -77,7 +77,7 @@ export class Service {
     this.config = config;
     this.#machine = machine;
     this.#clock = clock;
-    this.clients = new Clients(clock);
+    this.#host = host;
     this.#shares = host.shares ?? new LiveShares();
     this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
@@ -287,7 +287,7 @@ export class Service {
       ledger: { backlog: backlog + this.#told.backlog, capacity },
       requests: counts as Record<string, number>,
       lateOutcomes: late,
-      clients: addReadings(this.clients.read(), this.#told.clients),
+      clients: addReadings(this.#host.clientsOf?.(this) ?? {}, this.#told.clients),
       listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
       plan,
       status: this.#told.status,

@@ -314,7 +314,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'endpoints of other runtimes are described in public',
-    file: 'src/server/api.ts',
+    file: 'src/openapi/api.ts',
     find: 'services === null || runtimes',
     replace: 'shown.size > 0 || runtimes',
     suite: 'nodered/clients/openapi',

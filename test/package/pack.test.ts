@@ -123,7 +123,7 @@ describe('package: the tarball', () => {
       'assets/deploy/Containerfile',
     ];
     const entries = [
-      'dist/src/engine/main.js',
+      'dist/src/programs/engine.js',
       'dist/src/store/process/main.js',
       'dist/src/worker/main.js',
       'dist/src/worker/python/main.py',

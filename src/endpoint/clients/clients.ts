@@ -10,6 +10,7 @@ import { ModeletError } from '../../core/errors.ts';
 import type { ClientReadings } from '../../core/readings.ts';
 import type { Headers } from '../request-id.ts';
 import { Usage } from './limits.ts';
+import { Origins } from './origins.ts';
 
 interface Client {
   readonly key: ClientKey;
@@ -21,6 +22,31 @@ export type AdmittedResponse = Pick<ServerResponse, 'statusCode' | 'writableFini
   setHeader(name: string, value: string): unknown;
   once(event: 'close', listener: () => void): unknown;
 };
+
+/** Who may call the endpoints of a runtime: clients, by their keys, and web pages of other origins. */
+export interface Access {
+  readonly clients: Clients;
+  readonly origins: Origins;
+}
+
+/** The access to each runtime through Node-RED, as long as its service runs. The engine's listener has its own. */
+export class AccessTable {
+  readonly #clock: Clock;
+  readonly #access: WeakMap<object, Access> = new WeakMap();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  of(service: object): Access {
+    let access = this.#access.get(service);
+    if (!access) {
+      access = { clients: new Clients(this.#clock), origins: new Origins() };
+      this.#access.set(service, access);
+    }
+    return access;
+  }
+}
 
 /** A longer text cannot be a key. */
 const LONGEST_KEY = 512;

@@ -105,7 +105,7 @@ export class Sockets {
     let ws: Ws;
     try {
       checkOrigin(request, endpoint);
-      if (clients.areNeeded) clients.check(request.headers, { setHeader: () => {} }, path);
+      clients?.check(request.headers, { setHeader: () => {} }, path);
       ws = require('ws') as Ws;
     } catch (thrown) {
       refuse(request, socket, asModeletError(thrown, 'modelet_failed'));

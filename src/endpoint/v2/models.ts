@@ -115,7 +115,7 @@ function refusalOf(
   { clients, spec }: ServedEndpoint,
 ): Answer | null {
   try {
-    if (clients.areNeeded) clients.check(request.headers, response, spec.path);
+    clients?.check(request.headers, response, spec.path);
     return null;
   } catch (thrown) {
     const { statusCode, message } = asModeletError(thrown, 'unauthorized');

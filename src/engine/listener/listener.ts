@@ -16,12 +16,12 @@ import {
 } from '../../core/model.ts';
 import { Clients } from '../../endpoint/clients/clients.ts';
 import { Origins } from '../../endpoint/clients/origins.ts';
+import { DeskEndpoint } from '../../endpoint/desk-endpoint.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import { Desk } from '../../ledger/desk.ts';
-import { DeskEndpoint } from '../../ledger/desk-endpoint.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
@@ -117,13 +117,13 @@ export class Listener {
   apply(plan: EnginePlan): void {
     const { listener: planned } = plan;
     if (planned) this.#wasUsed = true;
+    this.#clients.replace(planned?.keys ?? null);
+    this.#origins.replace(planned?.cors ?? []);
     this.#planned = new Map(planned?.endpoints.map((endpoint) => [endpoint.spec.entry, endpoint]));
     const served = planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? [];
     this.#endpoints.replace(served, planned?.paths);
     this.#sockets.refresh();
     this.#observation.apply(plan);
-    this.#clients.replace(planned?.keys ?? null);
-    this.#origins.replace(planned?.cors ?? []);
     this.#port.use(planned ? { address: planned.address, tls: planned.tls } : null, this.#drainMs);
   }
 
@@ -226,8 +226,8 @@ export class Listener {
     const onRoute = refs.flatMap((ref) => stages.find((stage) => stage.ref === ref) ?? []);
     return {
       spec,
-      clients: this.#clients,
-      origins: this.#origins,
+      clients: this.#clients.areNeeded ? this.#clients : null,
+      origins: this.#origins.areSet ? this.#origins : null,
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
       runtime: new DeskEndpoint(this.#desk, spec, {
         missing: () => this.#observation.missing(),
@@ -258,9 +258,9 @@ export class Listener {
       this.#observation.refuseAll(request, response);
       return;
     }
-    if (this.#origins.preflight(request, response)) return;
-    if (this.#endpoints.take(request, response, request.url)) return;
-    this.#origins.mark(request, response);
+    const origins = this.#origins.areSet ? this.#origins : null;
+    if (origins?.preflight(request, response) || this.#endpoints.take(request, response, request.url)) return;
+    origins?.mark(request, response);
     const path = originForm(request.url).split('?', 1)[0] as string;
     const methods = this.#endpoints.methodsAt(path);
     if (methods.includes(request.method ?? '')) this.#desk.countRefused({ code: 'unsupported_media' });

@@ -15,8 +15,7 @@ import { BATCH_LEASES } from '../../remote/batch-queue.ts';
 import { BEAT_MS, Board, type HostMessage, type Notices } from '../../remote/board.ts';
 import { type HostReport, readPublished, type ServedStage } from '../../remote/notices.ts';
 import type { Machine } from '../../server/runtime-pins.ts';
-import { Service } from '../../server/service.ts';
-import { DRAIN_MS } from '../server.ts';
+import { DRAIN_MS, Service } from '../../server/service.ts';
 import { HostedStage, type HostedWay } from './hosted-stage.ts';
 import { type HostRules, installed } from './installed-stage.ts';
 

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import { type Deadline, systemClock } from '../../core/clock.ts';
+import { apiOf, type Described } from '../../openapi/api.ts';
 import { buildDocument, type OpenApiDocument } from '../../openapi/document.ts';
 import {
   PAGE_POLICY,
@@ -13,7 +14,6 @@ import {
   VIEWER_SCRIPT,
   VIEWER_START,
 } from '../../openapi/page.ts';
-import { apiOf, type Described } from '../../server/api.ts';
 import type { Service } from '../../server/service.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
@@ -85,11 +85,12 @@ export class ApiDocuments {
   }
 }
 
-function describedBy({ RED, deployment, live, services }: Pipeline): Described {
+function describedBy({ RED, deployment, live, services, access }: Pipeline): Described {
   const { graph, stageNames, routes, gates } = deployment;
   return {
     ...{ graph, stageNames, nodes: live, services, root: httpRoot(RED.settings as HttpSettings) },
     runtimeOf: (id) => routes.get(id)?.service.id ?? gates.get(id)?.runtime,
+    needsKey: (service) => access.of(service).clients.areNeeded,
   };
 }
 

@@ -7,6 +7,7 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { ListenerSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { AccessTable } from '../../endpoint/clients/clients.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';
@@ -106,8 +107,15 @@ type Services = ReadonlyMap<string, Service>;
  * Compiles the running nodes.
  * @param flows the running flows
  * @param services the service of each runtime in use, by its id
+ * @param access who may use each service; changed only when the result is applied
  */
-export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services: Services): Deployed {
+export function deploy(
+  RED: NodeAPI,
+  flows: LiveFlows,
+  live: LiveNodes,
+  services: Services,
+  access: AccessTable,
+): Deployed {
   const graph = readGraph(flows, flows.running, live);
   const plan = planFlows(graph, live, {
     modules: modulesFolder(RED.settings),
@@ -150,7 +158,7 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
       flawOf,
       ...httpFacts(RED, graph),
     }),
-    endpoints: endpointsTo(graph, entryTerms(live, services, routes, gates), services),
+    endpoints: endpointsTo(graph, entryTerms(live, { services, access }, routes, gates), { services, access }),
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
         const shown = !(config instanceof ModeletError) && config.publicPath !== '';

@@ -1,7 +1,7 @@
 /** Finds the HTTP-in nodes that lead to a pipeline, and the terms for their requests. */
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { Clients } from '../../endpoint/clients/clients.ts';
+import type { AccessTable, Clients } from '../../endpoint/clients/clients.ts';
 import type { Origins } from '../../endpoint/clients/origins.ts';
 import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http/http-ways.ts';
@@ -32,21 +32,27 @@ export interface Endpoint extends EntryTerms {
   readonly clients: readonly Clients[];
 }
 
+/** The services by runtime, and who may use each. */
+interface ServedRuntimes {
+  readonly services: ReadonlyMap<string, Service>;
+  readonly access: AccessTable;
+}
+
 /** Returns the HTTP-in nodes that lead to one of `entries`, with the terms of the entries that messages reach first. */
 export function endpointsTo(
   graph: Graph,
   entries: ReadonlyMap<string, EntryTerms>,
-  services: ReadonlyMap<string, Service>,
+  served: ServedRuntimes,
 ): Endpoint[] {
   return nodesOf(graph, 'http in').flatMap(({ id, method, url }): Endpoint[] => {
     const found = entriesFrom(graph, id, (entry) => entries.has(entry)).flatMap((entry) => entries.get(entry) ?? []);
     const [first] = found;
-    return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, services) }] : [];
+    return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, served) }] : [];
   });
 }
 
 /** Returns the clients of all runtimes behind an HTTP-in node, also those behind other stages. */
-function clientsBehind(graph: Graph, id: string, services: ReadonlyMap<string, Service>): Clients[] {
+function clientsBehind(graph: Graph, id: string, { services, access }: ServedRuntimes): Clients[] {
   const next = (at: string): readonly string[] => {
     const node = graph.get(at);
     return [...(node?.wires.flat() ?? []), ...(node?.kind === 'link call' ? node.calls : [])];
@@ -55,7 +61,10 @@ function clientsBehind(graph: Graph, id: string, services: ReadonlyMap<string, S
     const node = graph.get(at);
     return node?.kind === 'stage' ? node.runtime : [];
   });
-  return [...new Set(runtimes)].flatMap((runtime) => services.get(runtime)?.clients ?? []);
+  return [...new Set(runtimes)].flatMap((runtime) => {
+    const service = services.get(runtime);
+    return service ? access.of(service).clients : [];
+  });
 }
 
 function widest(found: readonly EntryTerms[]): Pick<EntryTerms, 'held' | 'maxBytes'> {
@@ -65,7 +74,7 @@ function widest(found: readonly EntryTerms[]): Pick<EntryTerms, 'held' | 'maxByt
 /** Returns terms for every node that can receive a message, unusable nodes included: they answer with an error. */
 export function entryTerms(
   live: LiveNodes,
-  services: ReadonlyMap<string, Service>,
+  { services, access }: ServedRuntimes,
   routes: ReadonlyMap<string, { readonly service: Service }>,
   gates: ReadonlyMap<string, DeployedGate>,
 ): Map<string, EntryTerms> {
@@ -77,7 +86,8 @@ export function entryTerms(
       const maxBytes =
         gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
       const held = service?.config.holdOnDeploy ?? gate !== undefined;
-      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error), origins: service?.origins }];
+      const origins = service && access.of(service).origins;
+      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error), origins }];
     }),
   );
 }

@@ -4,12 +4,13 @@ import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot, jsonLimit, pathRules } from '../../config/http/http-settings.ts';
 import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/endpoints.ts';
+import type { AccessTable } from '../../endpoint/clients/clients.ts';
 import type { Origins, OtherOrigins } from '../../endpoint/clients/origins.ts';
+import { DeskEndpoint } from '../../endpoint/desk-endpoint.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
-import { DeskEndpoint } from '../../ledger/desk-endpoint.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import { barredByHooks } from '../deploy/http-facts.ts';
@@ -25,6 +26,7 @@ const LOOK_MS = 100;
 export class CompiledHost {
   readonly #RED: NodeAPI;
   readonly #tracing: Tracing;
+  readonly #access: AccessTable;
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #sockets: Sockets;
   /** Whether pipelines are served. */
@@ -41,10 +43,11 @@ export class CompiledHost {
   #barred: string | null = null;
   #lookAt = 0;
 
-  constructor(RED: NodeAPI, tracing: Tracing) {
+  constructor(RED: NodeAPI, tracing: Tracing, access: AccessTable) {
     this.#RED = RED;
     this.#sockets = new Sockets(this, systemClock);
     this.#tracing = tracing;
+    this.#access = access;
     const settings = RED.settings as HostSettings;
     this.#place = hostPlace(settings, isOwnCommand(), Number.parseInt(String(RED.version()), 10));
     const { httpNodeCors } = RED.settings as HttpSettings;
@@ -110,16 +113,17 @@ export class CompiledHost {
     if (!deployed || answers.some((answer) => flawOf(answer) !== null) || this.#isOfEditor(spec.path)) return null;
     const { service, route } = deployed;
     const { timeoutMs, maxPayloadBytes: maxBytes } = service.config;
+    const { clients, origins } = this.#access.of(service);
     // What pages of other origins may do is then decided for each request.
-    const isDecided = this.#nodeCors !== null || service.origins.areSet;
+    const isDecided = this.#nodeCors !== null || origins.areSet;
     const headers = isDecided ? [] : this.#headersInFront;
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
     const stageNames = route.stages.map((id) => deployment.stageNames.get(id) ?? id);
     const behind = { RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages, stageNames };
     return {
       spec: { ...spec, model },
-      clients: service.clients,
-      origins: this.#originsOf(service.origins),
+      clients: clients.areNeeded ? clients : null,
+      origins: this.#originsOf(origins),
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
       runtime: new DeskEndpoint(service, spec, new EndpointOfFlow(behind)),
       stageNames,
@@ -130,9 +134,9 @@ export class CompiledHost {
   }
 
   /** Does what Node-RED does for pages of other origins, by its own `httpNodeCors` and by the runtime's. */
-  #originsOf(own: Origins): OtherOrigins {
+  #originsOf(own: Origins): OtherOrigins | null {
     const handler = this.#nodeCors;
-    if (!handler) return own;
+    if (!handler) return own.areSet ? own : null;
     return {
       allows: (origin) => own.allows(origin),
       mark: (request, response) => {

@@ -4,6 +4,7 @@
  */
 import type { NodeAPI } from 'node-red';
 import type { ModeletError } from '../../core/errors.ts';
+import type { AccessTable } from '../../endpoint/clients/clients.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
@@ -28,6 +29,7 @@ export interface RequestContext {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
+  readonly access: AccessTable;
   readonly leases: MessageLeases;
   readonly tracing: Tracing;
   readonly joins: BranchFailures;

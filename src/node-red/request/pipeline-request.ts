@@ -139,7 +139,7 @@ export class PipelineRequest {
    */
   #checkClient(): void {
     const { req, res } = this.#msg;
-    const { clients } = this.#deployed.service;
+    const { clients } = this.#context.access.of(this.#deployed.service);
     if (!clients.areNeeded || !res?._res) return;
     const { headers = {}, path = '' } = (req ?? {}) as Partial<HttpRequest>;
     clients.admit(headers, res._res, fullPath(this.#context.RED.settings as HttpSettings, { path }));

@@ -202,6 +202,6 @@ class Recorded {
 
 function processOf(entry: string): Process | null {
   if (entry.endsWith('/red.js')) return 'Node-RED';
-  if (entry === 'engine/main.js') return 'engine';
+  if (entry === 'programs/engine.js') return 'engine';
   return entry === 'worker/main.js' ? 'worker' : null;
 }

@@ -7,8 +7,8 @@ import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../
 import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http/http-ways.ts';
 import { baseUrlOf, type CompiledNodes, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { walk } from '../flow/walk.ts';
-import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../openapi/endpoint.ts';
-import type { Service } from './service.ts';
+import type { Service } from '../server/service.ts';
+import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from './endpoint.ts';
 
 const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
 
@@ -22,6 +22,8 @@ export interface Described {
   readonly root: string;
   /** Returns the runtime of a usable stage or gate. */
   runtimeOf(id: string): string | null | undefined;
+  /** Whether the clients of a service need keys. */
+  needsKey(service: Service): boolean;
 }
 
 /** A stage, and the ways that lead on from it. */
@@ -104,9 +106,9 @@ function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): A
 }
 
 /** Whether the clients of a stage's runtime need keys. */
-function needsKey({ services, runtimeOf }: Described, stage: string): boolean {
-  const runtime = runtimeOf(stage);
-  return services.some(({ id, clients }) => id === runtime && clients.areNeeded);
+function needsKey(described: Described, stage: string): boolean {
+  const runtime = described.runtimeOf(stage);
+  return described.services.some((service) => service.id === runtime && described.needsKey(service));
 }
 
 function answersOf(described: Described, method: string, behind: Behind): ApiAnswer[] {

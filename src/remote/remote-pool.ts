@@ -9,11 +9,11 @@
  *   closing   batches on their way may end; then it is withdrawn
  */
 import { randomUUID } from 'node:crypto';
-import type { JobEvent } from '../../broker/job-events.ts';
-import { outcomeOfJob } from '../../broker/jobs.ts';
-import type { StageDefinition } from '../../config/stage-definition.ts';
-import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
-import { asError, ModeletError } from '../../core/errors.ts';
+import type { JobEvent } from '../broker/job-events.ts';
+import { outcomeOfJob } from '../broker/jobs.ts';
+import type { StageDefinition } from '../config/stage-definition.ts';
+import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { asError, ModeletError } from '../core/errors.ts';
 import type {
   CheckResult,
   CircuitStatus,
@@ -21,18 +21,18 @@ import type {
   RemotePlace,
   RequestNumber,
   WorkerStatus,
-} from '../../core/model.ts';
-import type { BatchQueue, BatchState } from '../../remote/batch-queue.ts';
-import { batchesAhead, decodeReplies, encodeWork } from '../../remote/batches.ts';
-import { BEAT_MS, type Board, type Notices } from '../../remote/board.ts';
-import { HostChecks } from '../../remote/host-check.ts';
-import { keyOf, publish } from '../../remote/notices.ts';
-import { type Connected, connect, disconnect } from '../../remote/stage-connection.ts';
-import { StageHosts } from '../../remote/stage-hosts.ts';
-import { hopsOf } from '../stage/hops.ts';
-import type { Hop, Item } from '../stage/item.ts';
-import type { Batch, FreeWorker, PoolEvents, PoolHealth, Room } from './pool.ts';
-import type { StagePool } from './stage-pools.ts';
+} from '../core/model.ts';
+import type { Batch, FreeWorker, PoolEvents, PoolHealth, Room } from '../engine/pools/pool.ts';
+import type { StagePool } from '../engine/pools/stage-pools.ts';
+import { hopsOf } from '../engine/stage/hops.ts';
+import type { Hop, Item } from '../engine/stage/item.ts';
+import type { BatchQueue, BatchState } from './batch-queue.ts';
+import { batchesAhead, decodeReplies, encodeWork } from './batches.ts';
+import { BEAT_MS, type Board, type Notices } from './board.ts';
+import { HostChecks } from './host-check.ts';
+import { keyOf, publish } from './notices.ts';
+import { type Connected, connect, disconnect } from './stage-connection.ts';
+import { StageHosts } from './stage-hosts.ts';
 
 interface Sent {
   readonly batch: Batch<Item>;

@@ -1,18 +1,18 @@
 /** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { type LogRecord, STATUS_INTERVAL_MS } from '../core/model.ts';
+import { Engine, type EngineOutput } from '../engine/engine.ts';
+import { LazyListener } from '../engine/listener/lazy-listener.ts';
+import { SupervisedPool } from '../engine/pools/supervised-pool.ts';
+import type { StageHost } from '../engine/stage/stage-host.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
+import { RemotePool } from '../remote/remote-pool.ts';
 import type { Channel } from '../wire/channel/channel.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
 import type { EngineBoot, StatusReport } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
-import { Engine, type EngineOutput } from './engine.ts';
-import { LazyListener } from './listener/lazy-listener.ts';
-import { RemotePool } from './pools/remote-pool.ts';
-import { SupervisedPool } from './pools/supervised-pool.ts';
-import type { StageHost } from './stage/stage-host.ts';
 
 /** The server kills this process at its deadline; the workers must have ended this much earlier. */
 const CLOSE_RESERVE_MS = 500;

@@ -8,9 +8,9 @@ import type { ModeletError } from '../core/errors.ts';
 import type { LogRecord, Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { stickyHash } from '../core/versions.ts';
-import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../endpoint/served-endpoint.ts';
+import type { Desk } from '../ledger/desk.ts';
 import { isRefusal } from '../observe/log/refusals.ts';
-import type { Desk } from './desk.ts';
+import { type EndpointRequest, type EndpointRuntime, isOfRequest } from './served-endpoint.ts';
 
 /** The desk, as endpoints see it. */
 export type EndpointDesk = Pick<Desk<unknown>, 'submit' | 'abandon' | 'deadlineFor' | 'countRefused'>;
