@@ -3,7 +3,9 @@
 //
 //   <rows>name capacity</rows>                       rows of the usual form
 //   <row property="path"> ... </row>                 a row with a special part at its end
+//   <library>js-sha256/build/sha256.cjs as sha256</library>   a CommonJS file of a package, as window.modelet.sha256
 import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -12,6 +14,7 @@ const FOR_EDITOR = [
   ...['type', 'default', 'enum', 'minimum', 'maximum'],
   ...['format', 'numeric', 'needed', 'refersTo', 'onlyIf'],
 ];
+const require = createRequire(import.meta.url);
 const WIDE = 'style="width: calc(100% - var(--modelet-indent))"';
 
 /**
@@ -49,7 +52,8 @@ export function editorHalf(page, type, { schemas, scriptOf, catalogOf }) {
     )
     .replace(/( *)<row property="(\w+)">\n?([\s\S]*?) *<\/row>/g, (_all, indent, name, special) =>
       row(name, special, indent),
-    );
+    )
+    .replace(/<library>(\S+) as (\w+)<\/library>/g, (_all, file, name) => library(file, name));
   const table = JSON.stringify(tableOf(schema, catalogOf(type)));
   const declared = Object.values(schema.properties).map(({ format }) => format);
   // The name of a message property is for Node-RED to check.
@@ -62,6 +66,13 @@ export function editorHalf(page, type, { schemas, scriptOf, catalogOf }) {
     '</script>\n\n',
   ].join('\n');
   return withRows.replace('<script type="text/html"', () => `${script}<script type="text/html"`);
+}
+
+/** Returns the script that attaches the export of a CommonJS file to `window.modelet`. */
+function library(file, name) {
+  const text = readFileSync(require.resolve(file), 'utf8');
+  const load = `(() => {\nconst module = {};\n${text}\nreturn module.exports;\n})()`;
+  return `<script type="text/javascript">\n(window.modelet ??= {}).${name} = ${load};\n</script>`;
 }
 
 /** Properties and credentials as form.js reads them. */
