@@ -19,40 +19,6 @@ import { makeStage } from './sidebar-stage.js';
 /** The parts of a request's time, in order. */
 const PARTS = ['gate', 'entrance', 'wait', 'batch', 'run', 'transport', 'unanswered'];
 
-/** Begins the sidebar: how all is, in a sentence, and the stage in which items spend the most time. */
-export function makeVerdict(context) {
-  const sentence = el('button', 'verdict-text');
-  sentence.type = 'button';
-  const slowest = el('button', 'verdict-slowest');
-  slowest.type = 'button';
-  const element = el('div', 'verdict', sentence, slowest);
-  // Of the view that is shown: the buttons lead to their nodes.
-  let nodes = { verdict: null, slowest: null };
-  sentence.addEventListener('click', () => nodes.verdict !== null && context.reveal(nodes.verdict));
-  slowest.addEventListener('click', () => context.reveal(nodes.slowest));
-  const update = ({ verdict, slowestStage, runtimes }) => {
-    nodes = { verdict: verdict.node, slowest: slowestStage };
-    setKind(element, verdict.kind);
-    setText(sentence, verdict.text);
-    setTitle(sentence, verdict.node === null ? '' : text('verdict.reveal'));
-    const stage = runtimes.flatMap(({ stages }) => stages).find(({ id }) => id === slowestStage);
-    setShown(slowest, stage !== undefined);
-    if (stage) setText(slowest, describeSlowest(stage));
-  };
-  return { element, update };
-}
-
-// Names of users are not interpolated, because i18next would escape them.
-function describeSlowest({ name, times }) {
-  const parts = [
-    text('verdict.queue', { time: duration(times.queueMs) }),
-    text('verdict.batch', { time: duration(times.batchMs) }),
-    text('verdict.run', { time: duration(times.runMs) }),
-  ];
-  const shown = parts.filter((_, index) => index === 2 || [times.queueMs, times.batchMs][index] >= 0.05);
-  return `${text('verdict.slowest')} ${name}: ${shown.join(', ')}`;
-}
-
 function makeChain(context) {
   const stages = el('div', 'stages');
   const way = el('div', 'way');

@@ -6,8 +6,9 @@
  */
 import { makeGate, orderGate } from './gate-live.js';
 import { el, list, setShown, setText, text } from './sidebar-dom.js';
-import { makeCpus, makeLoop, makeRuntime, makeSlowest, makeVerdict } from './sidebar-sections.js';
+import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
 import { makeHistory } from './sidebar-stage.js';
+import { makeVerdict } from './sidebar-verdict.js';
 
 const ID = 'modelets';
 const INTERVAL_MS = 1000;
@@ -102,7 +103,7 @@ class Sidebar {
       now,
     );
     setShown(this.stale, false);
-    if (view.runtimes.length === 0 && view.gates.length === 0) {
+    if (view.runtimes.length === 0 && view.gates.length === 0 && view.verdict.kind === 'good') {
       this.say('empty.text', true);
       return;
     }

@@ -1,11 +1,12 @@
 /**
- * Assigns a runtime to a stage that is dropped on the canvas. Attaches `window.modelet.giveRuntime`; safe to load more
- * than once.
+ * Assigns a runtime to a stage that is dropped on the canvas, or to all stages whose runtime has been deleted. Attaches
+ * `window.modelet.giveRuntime` and `giveRuntimeToAll`; safe to load more than once.
  */
 (() => {
   'use strict';
 
   const RUNTIME = 'modelet-runtime';
+  const STAGE = 'modelet-stage';
 
   function findEvent(event, nodeId) {
     if (!event) return null;
@@ -46,6 +47,29 @@
     else RED.history.push({ t: 'add', nodes: [stage.runtime], dirty: true });
   }
 
+  /** Gives one runtime to every stage whose runtime does not exist; returns the number of these stages. One undo takes it back. */
+  function giveRuntimeToAll() {
+    const stages = RED.nodes.filterNodes({ type: STAGE }).filter(({ runtime }) => !RED.nodes.node(runtime));
+    const [first] = stages;
+    if (!first) return 0;
+    const dirty = RED.nodes.dirty();
+    const found = window.modelet.form.findRuntime(first);
+    const runtime = found || addRuntime(RED.nodes.getType(RUNTIME));
+    const events = found ? [] : [{ t: 'add', nodes: [runtime], dirty }];
+    for (const stage of stages) {
+      events.push({ t: 'edit', node: stage, changed: stage.changed, changes: { runtime: stage.runtime }, dirty });
+      Object.assign(stage, { runtime, changed: true, dirty: true });
+      RED.nodes.updateConfigNodeUsers(stage);
+      RED.editor.validateNode(stage);
+      RED.events.emit('nodes:change', stage);
+    }
+    RED.history.push({ t: 'multi', events, dirty });
+    RED.nodes.dirty(true);
+    RED.view.redraw();
+    return stages.length;
+  }
+
   window.modelet = window.modelet || {};
+  window.modelet.giveRuntimeToAll = giveRuntimeToAll;
   window.modelet.giveRuntime = giveRuntime;
 })();

@@ -27,6 +27,12 @@ export class SidebarPage {
     await this.root.waitFor({ state: 'hidden' });
   }
 
+  /** Waits until the sentence that begins the sidebar, or one of the others, is of this kind. */
+  async verdict(text: RegExp, kind: string): Promise<void> {
+    const finding = this.root.locator(`.modelet-sb-finding[data-kind="${kind}"] > button`, { hasText: text });
+    await finding.first().waitFor();
+  }
+
   stage(id: string): Locator {
     return this.root.locator(`[data-stage="${id}"]`);
   }

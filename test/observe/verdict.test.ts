@@ -1,12 +1,14 @@
 /** The sentence that begins the sidebar: the first thing that is wrong, else what is slow, else that all is well. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Judged, type JudgedStage, type Verdict, verdictOn } from '../../src/observe/views/verdict.ts';
+import type { Judged, JudgedStage } from '../../src/observe/views/findings.ts';
+import { type Verdict, verdictOn } from '../../src/observe/views/verdict.ts';
 
 const QUICK = { queueMs: 0.1, batchMs: 0, runMs: 20 };
 
 function stage(name: string, changes: Partial<JudgedStage> = {}): JudgedStage {
-  return { id: `id of ${name}`, name, health: 'ready', words: 'idle, 1 worker', overdue: 0, times: QUICK, ...changes };
+  const serves = { health: 'ready', words: 'idle, 1 worker', whole: 'idle, 1 worker' } as const;
+  return { id: `id of ${name}`, name, ...serves, overdue: 0, successorError: null, times: QUICK, ...changes };
 }
 
 const GATE: Judged['gates'][number] = {
@@ -27,10 +29,14 @@ const CLOSED = {
 const BLIND = { ...CLOSED, why: 'closed: HTTP 503; opens', source: { ...GATE.source, error: 'HTTP 503' } };
 const LOOP = { p99Ms: 80, maxMs: 90, utilization: 0.97, intervalMs: 5000 };
 
-const broken = stage('broken', { health: 'error', words: 'does not start: no model', times: null });
+const broken = stage('broken', { health: 'error', whole: 'does not start: no model', times: null });
 const starts = stage('slow start', { health: 'startup', words: 'starting', times: null });
 const partly = stage('half', { health: 'partly', words: '1 of 2 ready' });
 const stuck = stage('stuck', { health: 'partly', words: '1 of 1 busy, 1 overdue', overdue: 1 });
+const renewed = stage('renewed', { successorError: 'line 3: Unexpected token' });
+const lost = { id: 'lost', name: 'lost', reason: 'no runtime', lacksRuntime: true };
+const astray = { ...lost, id: 'astray', name: 'astray' };
+const unset = { id: 'u', name: 'unset', reason: 'path: no file model.onnx', lacksRuntime: false };
 const queued = stage('classify', { times: { queueMs: 230, batchMs: 3, runMs: 20 } });
 const filling = stage('classify', { times: { queueMs: 1, batchMs: 60.4, runMs: 20 } });
 
@@ -49,6 +55,26 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
     'slow',
     stuck.id,
   ],
+  [
+    { stages: [renewed] },
+    'renewed: the new code does not start, so the old code answers: line 3: Unexpected token.',
+    'error',
+    renewed.id,
+  ],
+  [{ stages: [], unusable: [lost] }, 'lost does not run: it has no runtime.', 'error', 'lost'],
+  [
+    { stages: [broken], unusable: [unset, lost, astray] },
+    '2 stages do not run, because they have no runtime: lost, astray.',
+    'error',
+    'lost',
+  ],
+  [
+    { unusable: [unset, unset] },
+    'unset cannot be used: path: no file model.onnx. 1 more cannot be used.',
+    'error',
+    'u',
+  ],
+  [{ notListening: ['default: port 80 is taken'] }, 'default: port 80 is taken.', 'error', null],
   [{ gates: [GATE, BLIND] }, 'Gate batch work is closed: HTTP 503.', 'error', 'g'],
   [{ gates: [CLOSED], stages: [queued] }, '7 wait at gate batch work: closed: 4 % free, 5 % kept.', 'slow', 'g'],
   [{ gates: [GATE, { ...CLOSED, waiting: 0 }] }, 'All is well.', 'good', null],
@@ -72,7 +98,20 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
 for (const [judged, text, kind, node] of CASES) {
   test(`${text} (${Object.keys(judged).join(', ') || 'requests run'})`, () => {
     const rates = { requestsPerSecond: 100, errorsPerSecond: 0 };
-    const usual = { stages: [stage('work')], gates: [], memory: null, ...rates, loop: null };
-    assert.deepEqual(verdictOn({ ...usual, ...judged }), { kind, text, node });
+    const usual = { stages: [stage('work')], unusable: [], notListening: [], gates: [], memory: null, loop: null };
+    const verdict = verdictOn({ ...usual, ...rates, ...judged });
+    assert.deepEqual({ kind: verdict.kind, text: verdict.text, node: verdict.node }, { kind, text, node });
   });
 }
+
+test('the verdict says what else is wrong behind the first finding, and offers what helps', () => {
+  const rates = { requestsPerSecond: 100, errorsPerSecond: 0, memory: null, loop: null };
+  const verdict = verdictOn({ stages: [renewed, stuck], unusable: [lost], notListening: [], gates: [BLIND], ...rates });
+  assert.deepEqual(verdict.actions, [{ kind: 'createRuntime' }]);
+  const others = verdict.others.map(({ node, kind }) => [node, kind]);
+  assert.deepEqual(others.slice(0, 3), [
+    [renewed.id, 'error'],
+    ['g', 'error'],
+    [stuck.id, 'slow'],
+  ]);
+});

@@ -14,6 +14,7 @@ const AROUND: Around = {
   chains: [],
   endpoints: [],
   gates: [],
+  unusable: [],
   loop: null,
   allowedCpus: [0, 1],
   serverCpus: null,
@@ -116,7 +117,7 @@ describe('a view', () => {
       const full = { ...snapshot, name: 'vision', engine };
       const { verdict, runtimes } = viewBetween([], [{ ...now, snapshot: full }], AROUND);
       const text = `vision: queue memory is full, payloads have 300 of 512 MB (maxQueueMb): ${what}`;
-      assert.deepEqual(verdict, { kind: 'slow', text: `${text}.`, node: null });
+      assert.deepEqual(verdict, { kind: 'slow', text: `${text}.`, node: null, actions: [], others: [] });
       assert.deepEqual(runtimes[0]?.warnings, [text]);
     }
   });

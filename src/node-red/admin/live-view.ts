@@ -5,6 +5,8 @@
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { UnusableNode } from '../../observe/views/findings.ts';
 import type { Measurement } from '../../observe/views/interval.ts';
 import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
@@ -77,11 +79,28 @@ export function aroundOf(pipeline: Pipeline): Around {
     })),
     endpoints: endpointViews(pipeline),
     gates: gateViews(pipeline),
+    unusable: unusableNodes(pipeline),
     loop: pipeline.loop.snapshot,
     allowedCpus: visibleCpus(pipeline.allowedCpus),
     serverCpus: maskOf('self'),
     engineCpus: maskOf,
   };
+}
+
+/** Returns the nodes that cannot be used, without those that only lead to one. */
+function unusableNodes({ live, deployment }: Pipeline): UnusableNode[] {
+  const found = [...live].flatMap((one) => {
+    const { kind, node, config } = one;
+    const reason = config instanceof ModeletError ? config.message : deployment.invalid.get(node.id);
+    if (reason === undefined) return [];
+    const isStage = kind === 'stage' && !(config instanceof ModeletError);
+    const lacksRuntime = isStage && live.get(config.runtime)?.kind !== 'runtime';
+    return [{ id: node.id, name: node.name || kind, reason, lacksRuntime, kind }];
+  });
+  const ofStages = new Set(found.flatMap(({ kind, reason }) => (kind === 'stage' ? [reason] : [])));
+  return found
+    .filter(({ kind, reason }) => kind === 'stage' || !ofStages.has(reason))
+    .map(({ kind: _kind, ...shown }) => shown);
 }
 
 function maskOf(pid: number | 'self'): readonly number[] | null {

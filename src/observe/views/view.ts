@@ -10,10 +10,11 @@ import { quantile } from '../meters/quantiles.ts';
 import { KEPT } from '../meters/slowest.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { SlowRequest } from './breakdown.ts';
+import { type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from './snapshot.ts';
-import { type JudgedStage, overdueWords, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
+import { slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
 import { overdueOf } from './why.ts';
 import { stageWords } from './words.ts';
 
@@ -48,6 +49,7 @@ export interface Around {
   readonly endpoints: readonly EndpointView[];
   readonly chains: readonly Chain[];
   readonly gates: readonly GateView[];
+  readonly unusable: readonly UnusableNode[];
   readonly loop: LoopSnapshot | null;
   readonly allowedCpus: readonly number[];
   /** Cores that Node-RED is pinned to; null means all. */
@@ -126,6 +128,8 @@ export function viewBetween(earlier: readonly Measurement[], later: readonly Mea
   return {
     verdict: verdictOn({
       stages,
+      unusable: around.unusable,
+      notListening: later.flatMap(({ snapshot }) => notListening(snapshot) ?? []),
       gates: around.gates,
       memory: later.map(({ snapshot }) => memoryWords(snapshot)).find((words) => words !== null) ?? null,
       requestsPerSecond: sum(runtimes.map((runtime) => runtime.requestsPerSecond)),
@@ -184,6 +188,11 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
   };
 }
 
+/** Returns why the engine does not listen at its address; null if it does, or has none. */
+function notListening({ name, listener }: RuntimeSnapshot): string | null {
+  return listener?.tag === 'failed' ? `${name && `${name}: `}${listener.message}` : null;
+}
+
 /** Returns what the engine holds back because its payloads fill the memory of the queues; null if nothing. */
 function memoryWords({ name, engine: { heldBytes, heldBack } }: RuntimeSnapshot): string | null {
   if (heldBack === null) return null;
@@ -201,14 +210,16 @@ function stageView(
 ): StageView {
   // Short batches would make the words flicker between rest and work.
   const busy = since && since.batches > 0 ? Math.max(1, stage.busy) : stage.busy;
-  const { health, text: words } = stageWords(stage, runtime, busy);
+  const { health, text: words, whole } = stageWords(stage, runtime, busy);
   const overdue = overdueOf(stage.workers);
   return {
     id: stage.id,
     name: stage.name,
     health,
     words,
+    whole,
     overdue,
+    successorError: stage.successorError,
     why: stage.why,
     warnings: [
       ...(overdue > 0 ? [overdueWords(overdue)] : []),

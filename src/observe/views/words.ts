@@ -29,7 +29,10 @@ const LONG_START_MS = 5000;
 
 export interface StageWords {
   readonly health: StageHealth;
+  /** For a badge: at most `LONGEST_BADGE` characters. */
   readonly text: string;
+  /** The same with the whole of what the badge cuts. */
+  readonly whole: string;
 }
 
 type EngineSummary = Pick<RuntimeSnapshot['engine'], 'state' | 'error'>;
@@ -45,15 +48,16 @@ type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 /** @param busy number of places that count as busy, if not those that run a batch at this moment */
 export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, busy: number = stage.busy): StageWords {
   const { ready, workers, queue, circuit, successorError } = stage;
-  if (refuses !== null) return { health: 'error', text: withCause('refuses all', refuses) };
+  if (refuses !== null) return said('error', 'refuses all', refuses);
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
   const health = ready === workers.length && overdueOf(workers) === 0 ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
-  if (successorError !== null) return { health, text: withCause('new code fails', successorError) };
+  if (successorError !== null) return said(health, 'new code fails', successorError);
   const rolledBack = stage.versions?.find(({ cause }) => cause === 'failures');
-  if (rolledBack) return { health, text: headline(`rolled back ${rolledBack.name}, ${serving(stage, busy)}`) };
+  if (rolledBack) return said(health, `rolled back ${rolledBack.name}, ${serving(stage, busy)}`);
   const notPinned = stage.pinWarnings.length > 0 ? ', not pinned' : '';
-  return { health, text: `${serving(stage, busy)}${waiting(queue)}${notPinned}${batches(stage)}` };
+  const text = `${serving(stage, busy)}${waiting(queue)}${notPinned}${batches(stage)}`;
+  return { health, text, whole: text };
 }
 
 function serving({ ready, workers, concurrency }: StageSummary, busy: number): string {
@@ -64,13 +68,13 @@ function serving({ ready, workers, concurrency }: StageSummary, busy: number): s
   return `${busy} of ${all * concurrency} busy${overdue > 0 ? `, ${overdue} overdue` : ''}`;
 }
 
-function starting(workers: StageSummary['workers']): string {
+function starting(workers: StageSummary['workers']): StageWords {
   const starts = workers.flatMap((worker) => worker.starting ?? []);
   const longest = starts.toSorted((a, b) => b.ms - a.ms)[0];
-  if (!longest) return 'starting';
-  const far = longest.progress === null ? '' : `: ${longest.progress}`;
+  if (!longest) return said('startup', 'starting');
+  const far = longest.progress === null ? 'starting' : `starting: ${longest.progress}`;
   const time = longest.ms < LONG_START_MS ? '' : `, ${Math.round(longest.ms / 1000)} s so far`;
-  return `${headline(`starting${far}`, LONGEST_BADGE - time.length)}${time}`;
+  return { health: 'startup', text: `${headline(far, LONGEST_BADGE - time.length)}${time}`, whole: `${far}${time}` };
 }
 
 function batches({ batchWarning }: StageSummary): string {
@@ -87,16 +91,17 @@ export function waiting(count: number): string {
 function notServing({ workers, circuit, doesNotStart }: StageSummary, engine: EngineSummary): StageWords {
   const failed = workers.find(({ error }) => error !== null);
   const cause = failed?.error ?? engine.error;
-  if (cause === null && circuit !== 'open' && engine.state !== 'error')
-    return { health: 'startup', text: starting(workers) };
-  if (!failed && engine.error !== null) return { health: 'error', text: withCause('no engine', engine.error) };
-  if (doesNotStart) return { health: 'error', text: withCause('does not start', cause) };
-  if (circuit !== 'closed') return { health: 'error', text: withCause('workers die', cause) };
-  return { health: 'error', text: headline(cause ?? 'no worker is ready') };
+  if (cause === null && circuit !== 'open' && engine.state !== 'error') return starting(workers);
+  if (!failed && engine.error !== null) return said('error', 'no engine', engine.error);
+  if (doesNotStart) return said('error', 'does not start', cause);
+  if (circuit !== 'closed') return said('error', 'workers die', cause);
+  return said('error', cause ?? 'no worker is ready');
 }
 
-function withCause(what: string, cause: string | null): string {
-  return cause === null ? what : `${what}: ${headline(cause, LONGEST_BADGE - what.length - 2)}`;
+function said(health: StageHealth, what: string, cause: string | null = null): StageWords {
+  if (cause === null) return { health, text: headline(what), whole: what };
+  const text = `${what}: ${headline(cause, LONGEST_BADGE - what.length - 2)}`;
+  return { health, text, whole: `${what}: ${cause}` };
 }
 
 /** @returns the words for a batcher: the mean size of the latest batches of the stage behind it, and how many items wait */

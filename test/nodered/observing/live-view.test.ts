@@ -28,6 +28,7 @@ async function bed(t: TestContext): Promise<Bed> {
       endpoints: [],
       chains: [],
       gates: [],
+      unusable: [],
       loop: null,
       allowedCpus: [0],
       serverCpus: null,

@@ -1,0 +1,85 @@
+/** Begins the sidebar: what is wrong in sentences with the buttons that help, and where items spend the most time. */
+import { duration, el, list, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
+
+/** A sentence that leads to its node, and its buttons. */
+function makeFinding(context, className) {
+  const sentence = el('button', className);
+  sentence.type = 'button';
+  const buttons = el('div', 'finding-actions');
+  const element = el('div', 'finding', sentence, buttons);
+  let shown = { node: null };
+  sentence.addEventListener('click', () => shown.node !== null && context.reveal(shown.node));
+  const showButtons = list(buttons, ({ kind }) => kind, makeAction(context));
+  const update = (finding) => {
+    shown = finding;
+    setKind(element, finding.kind);
+    setText(sentence, finding.text);
+    setTitle(sentence, finding.node === null ? '' : text('verdict.reveal'));
+    showButtons(finding.actions.filter((action) => mayDo(context, action)));
+    setShown(buttons, buttons.childElementCount > 0);
+  };
+  return { element, update };
+}
+
+/** Whether the user of the editor may press a button: some change the flows, others the runtime. */
+function mayDo(context, { kind }) {
+  return kind === 'createRuntime' ? RED.user.hasPermission('flows.write') : context.mayAct();
+}
+
+function makeAction(context) {
+  return ({ kind }) => {
+    const element = el('button', 'finding-action', text(`finding.${kind}`));
+    element.type = 'button';
+    element.classList.add('red-ui-button', 'red-ui-button-small');
+    let shown;
+    element.addEventListener('click', () => perform(context, shown));
+    const update = (action) => {
+      shown = action;
+    };
+    return { element, update };
+  };
+}
+
+function perform(_context, { kind }) {
+  if (kind !== 'createRuntime') return;
+  const count = window.modelet.giveRuntimeToAll();
+  RED.notify(text('finding.createRuntimeDone', { count }), 'success');
+}
+
+export function makeVerdict(context) {
+  const first = makeFinding(context, 'verdict-text');
+  const others = el('div', 'findings');
+  const slowest = el('button', 'verdict-slowest');
+  slowest.type = 'button';
+  const element = el('div', 'verdict', first.element, others, slowest);
+  const showOthers = list(
+    others,
+    ({ kind, node, text: sentence }) => `${kind} ${node ?? sentence}`,
+    () => makeFinding(context, 'finding-text'),
+  );
+  // Of the view that is shown: the button leads to its node.
+  let slowestNode = null;
+  slowest.addEventListener('click', () => context.reveal(slowestNode));
+  const update = ({ verdict, slowestStage, runtimes }) => {
+    slowestNode = slowestStage;
+    setKind(element, verdict.kind);
+    first.update(verdict);
+    showOthers(verdict.others);
+    setShown(others, verdict.others.length > 0);
+    const stage = runtimes.flatMap(({ stages }) => stages).find(({ id }) => id === slowestStage);
+    setShown(slowest, stage !== undefined);
+    if (stage) setText(slowest, describeSlowest(stage));
+  };
+  return { element, update };
+}
+
+// Names of users are not interpolated, because i18next would escape them.
+function describeSlowest({ name, times }) {
+  const parts = [
+    text('verdict.queue', { time: duration(times.queueMs) }),
+    text('verdict.batch', { time: duration(times.batchMs) }),
+    text('verdict.run', { time: duration(times.runMs) }),
+  ];
+  const shown = parts.filter((_, index) => index === 2 || [times.queueMs, times.batchMs][index] >= 0.05);
+  return `${text('verdict.slowest')} ${name}: ${shown.join(', ')}`;
+}

@@ -1,0 +1,175 @@
+/** The things that can be wrong with pipelines, each as a sentence with the buttons that help. Pure. */
+
+import type { LoopSnapshot } from '../meters/loop.ts';
+import type { GateSnapshot } from './gate-snapshot.ts';
+import type { StageHealth } from './words.ts';
+
+/** Mean times of the items that ran since an earlier look, in ms. */
+export interface ItemTimes {
+  /** Wait for a free worker. */
+  readonly queueMs: number;
+  /** Wait for the batch to fill while a worker was free. */
+  readonly batchMs: number;
+  readonly runMs: number;
+}
+
+export interface JudgedStage {
+  readonly id: string;
+  readonly name: string;
+  readonly health: StageHealth;
+  /** The state as the stage's badge says it. */
+  readonly words: string;
+  /** The same with the whole of what the badge cuts. */
+  readonly whole: string;
+  /** Number of batches that its workers run although no caller waits for them any more. */
+  readonly overdue: number;
+  /** Why new code does not start while the old code answers; null if there is no such problem. */
+  readonly successorError: string | null;
+  /** Mean times of the items that ran since the earlier look; null if none did. */
+  readonly times: ItemTimes | null;
+}
+
+/** A node that cannot be used. */
+export interface UnusableNode {
+  readonly id: string;
+  readonly name: string;
+  readonly reason: string;
+  /** Whether it is a stage whose runtime is missing. */
+  readonly lacksRuntime: boolean;
+}
+
+export interface Judged {
+  readonly stages: readonly JudgedStage[];
+  readonly unusable: readonly UnusableNode[];
+  /** Why engines do not listen at their address. */
+  readonly notListening: readonly string[];
+  readonly gates: readonly Pick<GateSnapshot, 'id' | 'name' | 'open' | 'control' | 'why' | 'waiting' | 'source'>[];
+  /** What is held back because payloads fill the memory of an engine; null if nothing. */
+  readonly memory: string | null;
+  readonly requestsPerSecond: number;
+  readonly errorsPerSecond: number;
+  /** Busy time of Node-RED's event loop; null if it is not measured. */
+  readonly loop: LoopSnapshot | null;
+}
+
+/** `good`: all is well. `slow`: requests wait. `startup`: not all serves yet. `error`: something does not work. */
+export type VerdictKind = 'good' | 'slow' | 'startup' | 'error';
+
+/** A button of a finding. `createRuntime`: one runtime for all stages that have none. */
+export type FindingAction = { readonly kind: 'createRuntime' };
+
+/** A sentence about the pipelines. */
+export interface Finding {
+  readonly kind: VerdictKind;
+  readonly text: string;
+  /** Id of the node to look at, or null. */
+  readonly node: string | null;
+  readonly actions: readonly FindingAction[];
+}
+
+type Rule = (judged: Judged) => readonly Finding[];
+
+/** Most names in a sentence. */
+const MOST_NAMES = 5;
+
+const withoutRuntime: Rule = ({ unusable }) => {
+  const lacking = unusable.filter(({ lacksRuntime }) => lacksRuntime);
+  const [first] = lacking;
+  if (!first) return [];
+  const text =
+    lacking.length === 1
+      ? `${first.name} does not run: it has no runtime.`
+      : `${lacking.length} stages do not run, because they have no runtime: ${names(lacking)}.`;
+  return [error(text, first.id, [{ kind: 'createRuntime' }])];
+};
+
+const otherwiseUnusable: Rule = ({ unusable }) => {
+  const [first, ...others] = unusable.filter(({ lacksRuntime }) => !lacksRuntime);
+  if (!first) return [];
+  const more = others.length > 0 ? ` ${others.length} more cannot be used.` : '';
+  return [error(`${first.name} cannot be used: ${first.reason}.${more}`, first.id)];
+};
+
+const brokenStage: Rule = ({ stages }) => {
+  const [first, ...others] = stages.filter(({ health }) => health === 'error');
+  if (!first) return [];
+  const more = others.length > 0 ? ` ${others.length} more do not serve.` : '';
+  return [error(`${first.name}: ${first.whole}.${more}`, first.id)];
+};
+
+const notListening: Rule = ({ notListening: reasons }) => reasons.map((reason) => error(`${reason}.`, null));
+
+const failedSuccessor: Rule = ({ stages }) =>
+  stages.flatMap(({ id, name, successorError }) => {
+    if (successorError === null) return [];
+    return [error(`${name}: the new code does not start, so the old code answers: ${successorError}.`, id)];
+  });
+
+const brokenGate: Rule = ({ gates }) => {
+  const broken = gates.find(({ open, control, source }) => !open && control === 'auto' && source.error !== null);
+  return broken ? [error(`Gate ${broken.name} is ${clause(broken.why)}.`, broken.id)] : [];
+};
+
+const starting: Rule = ({ stages }) => {
+  const starts = stages.find(({ health }) => health === 'startup');
+  if (!starts) return [];
+  return [{ kind: 'startup', text: `${starts.name} is starting. Requests to it wait.`, node: starts.id, actions: [] }];
+};
+
+const overdue: Rule = ({ stages }) => {
+  const stage = stages.find((one) => one.overdue > 0);
+  if (!stage) return [];
+  const text = `${stage.name} ${overdueWords(stage.overdue)}. If that goes on, the stage replaces the worker.`;
+  return [{ kind: 'slow', text, node: stage.id, actions: [] }];
+};
+
+/** @returns what a stage does that has these batches */
+export function overdueWords(count: number): string {
+  return `runs ${count === 1 ? 'a batch' : `${count} batches`} that no caller waits for any more`;
+}
+
+const full: Rule = ({ memory }) =>
+  memory === null ? [] : [{ kind: 'slow', text: `${memory}.`, node: null, actions: [] }];
+
+const failing: Rule = ({ requestsPerSecond, errorsPerSecond }) => {
+  const share = errorsPerSecond / requestsPerSecond;
+  return share > 0.01 ? [error(`${percent(share)} of the requests fail. The log has their errors.`, null)] : [];
+};
+
+/** The rules, the gravest first. */
+const RULES: readonly Rule[] = [
+  withoutRuntime,
+  otherwiseUnusable,
+  brokenStage,
+  notListening,
+  failedSuccessor,
+  brokenGate,
+  starting,
+  overdue,
+  full,
+  failing,
+];
+
+/** @returns all that is wrong, the gravest first */
+export function findingsIn(judged: Judged): Finding[] {
+  return RULES.flatMap((rule) => rule(judged));
+}
+
+function error(text: string, node: string | null, actions: readonly FindingAction[] = []): Finding {
+  return { kind: 'error', text: text.replace(/\.\.$/, '.'), node, actions };
+}
+
+function names(nodes: readonly { readonly name: string }[]): string {
+  const shown = nodes.slice(0, MOST_NAMES).map(({ name }) => name);
+  const left = nodes.length - shown.length;
+  return `${shown.join(', ')}${left > 0 ? ` and ${left} more` : ''}`;
+}
+
+/** @returns the first part of a sentence that may have several */
+export function clause(why: string): string {
+  return why.split(';', 1)[0] as string;
+}
+
+export function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}

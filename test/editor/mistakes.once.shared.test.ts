@@ -1,0 +1,2 @@
+/** Runs the mistakes of newcomers in one process: see session.ts. */
+import './mistakes/settings.test.ts';
