@@ -96,7 +96,6 @@ const REASONS = {
   'src/node-red/admin/endpoint-view.ts': 'one description for the sidebar, the dialog and the snapshot',
   'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with a permission of its own',
   'src/node-red/http/response-headers.ts': 'a rule of HTTP that several files apply',
-  'src/observe/meters/duration-meter.ts': 'one file per meter',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
   'src/wire/frames/cancelled-requests.ts': 'both sides of a worker keep them, and never import each other',
   'src/worker/main.ts': 'the entry of a process',

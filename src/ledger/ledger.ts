@@ -10,8 +10,7 @@ import type { RequestReading } from '../core/readings.ts';
 import type { GatherReport } from '../core/routes/gather.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { Table } from '../core/table.ts';
-import { DurationMeter } from '../observe/meters/duration-meter.ts';
-import { KEPT, Slowest, WINDOW_MS } from '../observe/meters/slowest.ts';
+import { DurationMeter, KEPT, Slowest, WINDOW_MS } from '../observe/meters/request-meters.ts';
 import { breakDown, type SlowRequest } from '../observe/views/breakdown.ts';
 
 /** Callbacks of the code that waits for a request. */

@@ -3,7 +3,7 @@ import type { ListenerState } from '../core/endpoints.ts';
 import { type EngineStatus, type ListenerStatus, type ModeletDescription, STATUS_INTERVAL_MS } from '../core/model.ts';
 import type { ClientReadings, RequestReading } from '../core/readings.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
-import { DurationMeter } from '../observe/meters/duration-meter.ts';
+import { DurationMeter } from '../observe/meters/request-meters.ts';
 import { addReadings, StageTotals } from '../observe/meters/totals.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';
 

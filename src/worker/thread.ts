@@ -5,8 +5,7 @@
  */
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { pinThread } from '../process/affinity.ts';
-import { endWithError, introduce } from '../process/child/entry.ts';
-import { QuietCollection } from '../process/child/quiet-collection.ts';
+import { endWithError, introduce, QuietCollection } from '../process/child/entry.ts';
 import { PortChannel, type ThreadData, unpackFrames } from '../wire/channel/port-channel.ts';
 import { WorkerProgram } from './worker-program.ts';
 

@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import type { FifoNode } from '../../src/core/queues/fifo.ts';
-import { PriorityFifo } from '../../src/core/queues/priority-fifo.ts';
+import { PriorityFifo } from '../../src/core/queues/fifo.ts';
 
 interface Entry {
   readonly priority: number;

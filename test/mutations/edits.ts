@@ -95,7 +95,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the time-out of a run is ignored',
-    file: 'src/engine/pools/workers/run-limit.ts',
+    file: 'src/engine/pools/workers/workload.ts',
     find: 'this.#host.kill(new RunTimeout(limitMs));',
     replace: 'void RunTimeout;',
     suite: 'faults/service',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { KEPT, SLOT_MS, Slowest, WINDOW_MS } from '../../src/observe/meters/slowest.ts';
+import { KEPT, SLOT_MS, Slowest, WINDOW_MS } from '../../src/observe/meters/request-meters.ts';
 
 interface Settled {
   readonly at: number;

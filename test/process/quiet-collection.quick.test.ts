@@ -1,7 +1,7 @@
 /** When a process that has become quiet collects its garbage, with a clock that stands still. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { QuietCollection } from '../../src/process/child/quiet-collection.ts';
+import { QuietCollection } from '../../src/process/child/entry.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const MEGABYTE = 1024 * 1024;

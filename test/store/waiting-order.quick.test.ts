@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { PriorityFifo } from '../../src/core/queues/priority-fifo.ts';
+import { PriorityFifo } from '../../src/core/queues/fifo.ts';
 import { compareWaiting } from '../../src/core/queues/priority-heap.ts';
 import { WaitingRoom } from '../../src/gate/waiting-room.ts';
 import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';

@@ -2,7 +2,7 @@
  * The order in which waiting work is served, and a binary heap that keeps it: highest priority first, then the earliest
  * deadline, then first in first out. Gates wait in this order, in memory and in the durable store.
  *
- * The queues of stages and runtimes (priority-fifo.ts) leave out the deadline: a stage removes the requests that would
+ * The queues of stages and runtimes (fifo.ts) leave out the deadline: a stage removes the requests that would
  * be late before it serves the others, and puts requests that a worker did not start back at the head.
  */
 

@@ -12,7 +12,7 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import { batchWarning, Description } from '../pools/description.ts';
 import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
-import { BatchFormer, type TakenItems } from './batch-former.ts';
+import { BatchFormer, type TakenItems } from './batching.ts';
 import { keepTogether, passedAlong } from './hops.ts';
 import { type Hop, type Item, isAlone, NO_HOPS, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';

@@ -10,9 +10,8 @@ import {
   type RestartCause,
   type StageReading,
 } from '../../core/readings.ts';
-import { DURATION_BOUNDS, Histogram, SIZE_BOUNDS } from './histogram.ts';
+import { DURATION_BOUNDS, Histogram, Quantiles, SIZE_BOUNDS } from './histogram.ts';
 import { OwnMeter } from './own-meter.ts';
-import { Quantiles } from './quantiles.ts';
 
 export class StageMeter {
   readonly #reasons: Record<BatchReason, number> = noneOf(BATCH_REASONS);

@@ -1,8 +1,7 @@
 /** Computes the activity of a runtime between two looks at it, small enough to send as a message. Pure. */
 import type { FineReading, StageReading } from '../../core/readings.ts';
 import type { Measured } from '../export/metric.ts';
-import { countOf } from '../meters/histogram.ts';
-import { quantile } from '../meters/quantiles.ts';
+import { countOf, quantile } from '../meters/histogram.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
 import { subtractReadings } from '../meters/totals.ts';
 import type { StageSnapshot } from './snapshot.ts';

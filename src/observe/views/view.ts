@@ -4,10 +4,9 @@
  */
 import { BYTES_PER_MB, type WorkerStatus } from '../../core/model.ts';
 import type { StageReading } from '../../core/readings.ts';
-import { countOf } from '../meters/histogram.ts';
+import { countOf, quantile } from '../meters/histogram.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
-import { quantile } from '../meters/quantiles.ts';
-import { KEPT } from '../meters/slowest.ts';
+import { KEPT } from '../meters/request-meters.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';

@@ -1,14 +1,16 @@
 /**
- * Template for the main file of every child process: opens the channel, reports states, and exits when the channel
- * closes.
+ * Template for the main file of every child process: opens the channel, reports states, collects garbage when traffic
+ * has ended, and exits when the channel closes.
  */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { type Clock, systemClock } from '../../core/clock.ts';
 import { asError, isModeletError } from '../../core/errors.ts';
 import { type Channel, type ChannelEvents, openParentChannel } from '../../wire/channel/channel.ts';
 import { encodeError } from '../../wire/codec/error-codec.ts';
 import type { StateReport } from '../../wire/frames/bodies.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import { BUILD_ID } from '../build-id.ts';
-import { QuietCollection } from './quiet-collection.ts';
 
 export interface ChildProgram {
   onFrame(frame: Frame, channel: Channel): void;
@@ -19,7 +21,7 @@ export interface ChildProgram {
 /** The part of the channel that a child needs for its reports. */
 export type Reports = Pick<Channel, 'send' | 'flushed'>;
 
-/** @returns a function that counts the bytes of other traffic than the channel's; see quiet-collection.ts */
+/** @returns a function that counts the bytes of other traffic than the channel's; see `QuietCollection` */
 export function runChild(program: ChildProgram): (bytes: number) => void {
   // Ctrl-C and service managers signal the whole process group. A child ignores that: it ends only when it gets a close
   // frame, loses its channel, or is killed by SIGKILL.
@@ -72,4 +74,65 @@ export async function endWithError(
   report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64'), ...more });
   await channel.flushed();
   process.exit(1);
+}
+
+/** Bytes, in both directions, after which a collection is worth its cost. */
+const MUCH = 32 * 1024 * 1024;
+/** Interval between two checks, in ms. */
+const LOOK_MS = 1000;
+/** Most bytes per interval at which the process counts as idle. A few requests do not make V8 collect. */
+const LITTLE = 256 * 1024;
+
+/**
+ * Collects garbage when this process becomes idle after much traffic. V8 collects garbage only when code allocates
+ * memory, so a process that becomes idle after large payloads would never free them.
+ *
+ *   resting   less than MUCH transferred since the last collection  -> watching
+ *   watching  checks again after LOOK_MS             -> watching (still busy) | resting (collected)
+ */
+export class QuietCollection {
+  readonly #clock: Clock;
+  readonly #isSending: () => boolean;
+  readonly #collect: () => void;
+  #state: 'resting' | 'watching' = 'resting';
+  /** Bytes since the last collection. */
+  #passed = 0;
+
+  /** @param isSending returns whether written data has not left this process yet. */
+  constructor(isSending: () => boolean, collect: () => void = collectGarbage, clock: Clock = systemClock) {
+    this.#isSending = isSending;
+    this.#collect = collect;
+    this.#clock = clock;
+  }
+
+  noteBytes(count: number): void {
+    this.#passed += count;
+    if (this.#passed >= MUCH && this.#state === 'resting') this.#watch();
+  }
+
+  #watch(): void {
+    const seen = this.#passed;
+    this.#state = 'watching';
+    this.#clock.at(this.#clock.now() + LOOK_MS, () => {
+      if (this.#isSending() || this.#passed - seen > LITTLE) {
+        this.#watch();
+        return;
+      }
+      this.#state = 'resting';
+      this.#passed = 0;
+      this.#collect();
+    });
+  }
+}
+
+let gc: (() => void) | null = null;
+
+/** Collects garbage without starting Node.js with `--expose-gc`, which would also show in the modelet's process. */
+function collectGarbage(): void {
+  if (!gc) {
+    setFlagsFromString('--expose-gc');
+    gc = runInNewContext('gc') as () => void;
+    setFlagsFromString('--no-expose-gc');
+  }
+  gc();
 }

@@ -1,7 +1,7 @@
-/**
- * Keeps the slowest requests of the last minutes. Time is divided into slots, each with its own slowest requests. So
- * memory is bounded, nearly every request costs only two comparisons, and old requests are dropped slot by slot.
- */
+/** Measures requests: their durations by outcome, and which of the last minutes were the slowest. */
+import type { ErrorCode } from '../../core/errors.ts';
+import type { DurationReadings, FineReading, OutcomeCode } from '../../core/readings.ts';
+import { DURATION_BOUNDS, Histogram, Quantiles } from './histogram.ts';
 
 /** Number of requests that are shown. */
 export const KEPT = 20;
@@ -22,6 +22,10 @@ interface Slot<Request> {
   readonly entries: SlowEntry<Request>[];
 }
 
+/**
+ * Keeps the slowest requests. Time is divided into slots, each with its own slowest requests. So memory is bounded,
+ * nearly every request costs only two comparisons, and old requests are dropped slot by slot.
+ */
 export class Slowest<Request> {
   /** Slots, oldest first. */
   #slots: Slot<Request>[] = [];
@@ -63,5 +67,40 @@ export class Slowest<Request> {
 
   #forget(now: number): void {
     this.#slots = this.#slots.filter((slot) => slot.startedAt >= now - WINDOW_MS);
+  }
+}
+
+/** Measures durations, separately for each outcome. */
+export class DurationMeter {
+  readonly #ok: Histogram = new Histogram(DURATION_BOUNDS);
+  readonly #results: Quantiles = new Quantiles();
+  readonly #failed: Map<ErrorCode, Histogram> = new Map();
+
+  observe(code: OutcomeCode, ms: number): void {
+    if (code === 'ok') {
+      this.#ok.observe(ms);
+      this.#results.observe(ms);
+    } else {
+      this.#histogramOf(code).observe(ms);
+    }
+  }
+
+  /** Returns the durations of the requests that ended with a result. */
+  readResults(): FineReading {
+    return this.#results.read();
+  }
+
+  read(): DurationReadings {
+    const failed = [...this.#failed].map(([code, histogram]) => [code, histogram.read()] as const);
+    return { ok: this.#ok.read(), ...Object.fromEntries(failed) };
+  }
+
+  #histogramOf(code: ErrorCode): Histogram {
+    let histogram = this.#failed.get(code);
+    if (!histogram) {
+      histogram = new Histogram(DURATION_BOUNDS);
+      this.#failed.set(code, histogram);
+    }
+    return histogram;
   }
 }
