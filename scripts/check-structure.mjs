@@ -97,7 +97,6 @@ const REASONS = {
   'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with a permission of its own',
   'src/node-red/http/response-headers.ts': 'a rule of HTTP that several files apply',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
-  'src/wire/frames/cancelled-requests.ts': 'both sides of a worker keep them, and never import each other',
   'src/worker/main.ts': 'the entry of a process',
   'src/worker/onnx/inspect.ts': 'the entry of a process',
   'src/worker/sources/load.ts': 'the only file that knows all kinds of sources',

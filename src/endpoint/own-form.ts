@@ -4,7 +4,7 @@ import { asModeletError, isLasting, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { CODEC, decodePayload, encodePayload } from '../wire/codec/codec.ts';
-import { tooLarge } from '../wire/codec/payload-limits.ts';
+import { tooLarge } from '../wire/codec/sizes.ts';
 import { bodyOfPayload, bodyOfValue, writeAnswer } from './answer.ts';
 import { type BodyToRead, checkMediaType, checkMsgpackCoding, decodeText } from './body.ts';
 import { errorBody } from './client-text.ts';

@@ -8,9 +8,8 @@ import { ModeletError } from '../core/errors.ts';
 import { FIRST_NUMBER, type LogRecord, type Payload, type RequestNumber } from '../core/model.ts';
 import type { RequestReading } from '../core/readings.ts';
 import { Refusals } from '../observe/log/refusals.ts';
-import { gatheredOf, outcomeOf } from '../wire/frames/failure.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
-import { bareItem } from '../wire/frames/items.ts';
+import { bareItem, gatheredOf, outcomeOf } from '../wire/frames/items.ts';
 import { Ledger, type NamedCaller, SlowRequests } from './ledger.ts';
 
 /** A request as a node, or a compiled endpoint, submits it. */

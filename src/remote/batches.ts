@@ -7,9 +7,8 @@ import { ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, StageTiming } from '../core/model.ts';
 import { CODEC } from '../wire/codec/codec.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
-import { encodeFailure } from '../wire/frames/failure.ts';
 import { decodeFrame, encodeFrame, type ItemFrame, type WireItem } from '../wire/frames/frames.ts';
-import { bareItem } from '../wire/frames/items.ts';
+import { bareItem, encodeFailure } from '../wire/frames/items.ts';
 
 /** Items that a host runs through one stage or several. */
 export interface RemoteBatch {

@@ -13,10 +13,9 @@ import { inheritedEnvironment } from '../process/node-options.ts';
 import { ChildProcess, type ChildSpec } from '../process/parent/child-process.ts';
 import { Supervisor } from '../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../process/process-state.ts';
-import { isLarge } from '../wire/channel/bulk-lane.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import type { CheckedStage, DescribedStage, EngineBoot, StatusReport } from '../wire/frames/bodies.ts';
-import type { Frame, WireItem } from '../wire/frames/frames.ts';
+import { type Frame, isLarge, type WireItem } from '../wire/frames/frames.ts';
 import { withEarlierRoutes } from './planner.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../programs/engine.js', import.meta.url));

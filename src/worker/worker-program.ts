@@ -2,23 +2,28 @@
 import { inspect } from 'node:util';
 import { payloadChecks } from '../config/payload-checks.ts';
 import { type Deadline, systemClock } from '../core/clock.ts';
-import type { LogLevel, WorkerUsage } from '../core/model.ts';
+import type { LogLevel, RequestNumber, WorkerUsage } from '../core/model.ts';
 import { UsageReporter } from '../observe/meters/usage.ts';
 import { type Reports, report } from '../process/child/entry.ts';
 import { shortened } from '../process/lines.ts';
 import { TouchedFiles } from '../process/touched-files.ts';
 import type { StateReport, WorkerBoot } from '../wire/frames/bodies.ts';
-import { CancelledRequests } from '../wire/frames/cancelled-requests.ts';
-import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames/frames.ts';
-import { CallSignals, contextOfNoCall, type WorkerContext } from './batch/call-signals.ts';
+import {
+  type ControlFrame,
+  type Frame,
+  HEAD,
+  type ItemFrame,
+  keepCancelled,
+  LONGEST_FRAME,
+} from '../wire/frames/frames.ts';
 import { tryExample, warmUp } from './batch/examples.ts';
 import { PartsOut } from './batch/parts-out.ts';
 import { proven } from './batch/proven.ts';
 import { runBatch } from './batch/run-batch.ts';
+import { CallSignals, contextOfNoCall, Places, type WorkerContext } from './calls.ts';
 import { describeModelet } from './modelet/describe.ts';
 import type { LoadedModelet } from './modelet/modelet.ts';
 import { OwnMetrics } from './modelet/own-metrics.ts';
-import { Places } from './places.ts';
 import { loadSource } from './sources/load.ts';
 
 type BatchFrame = Extract<ItemFrame, { type: 'batch' }>;
@@ -28,7 +33,8 @@ interface Serving {
   readonly modelet: LoadedModelet;
   readonly run: Parameters<typeof tryExample>[3];
   readonly places: Places<BatchFrame | TryFrame>;
-  readonly unwanted: CancelledRequests;
+  /** Cancelled requests of batches that are not finished. */
+  readonly cancelled: Set<RequestNumber>;
   readonly signals: CallSignals;
   readonly usage: UsageReporter;
 }
@@ -74,10 +80,7 @@ export class WorkerProgram {
       case 'try':
         return this.#accept(frame);
       case 'cancel':
-        this.#serving?.unwanted.add(frame.body);
-        this.#parts.cancel(frame.body);
-        this.#serving?.signals.cancel(frame.body);
-        return;
+        return this.#cancel(frame.body);
       case 'taken':
         for (const [id, parts] of frame.body) this.#parts.taken(id, parts);
         return;
@@ -117,9 +120,9 @@ export class WorkerProgram {
       announce: (frame) => this.#announce(frame),
       run: (frame) => this.#serve(serving, frame),
     });
-    const unwanted = new CancelledRequests();
-    const signals = new CallSignals(workerContext, (id) => unwanted.has(id));
-    const serving: Serving = { modelet, run, places, unwanted, signals, usage };
+    const cancelled = new Set<RequestNumber>();
+    const signals = new CallSignals(workerContext, (id) => cancelled.has(id));
+    const serving: Serving = { modelet, run, places, cancelled, signals, usage };
     this.#serving = serving;
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({
@@ -128,6 +131,12 @@ export class WorkerProgram {
     });
     report(this.#channel, { state: 'ready' });
     usage.note();
+  }
+
+  #cancel(ids: readonly RequestNumber[]): void {
+    for (const id of ids) this.#serving?.cancelled.add(id);
+    this.#parts.cancel(ids);
+    this.#serving?.signals.cancel(ids);
   }
 
   #accept(frame: BatchFrame | TryFrame): Promise<void> {
@@ -146,15 +155,20 @@ export class WorkerProgram {
     else await this.#run(serving, frame);
     serving.usage.note();
     await this.#channel.flushed();
-    serving.unwanted.keepOnly(serving.places.calls.filter((other) => other !== frame));
+    if (serving.cancelled.size > 0) {
+      keepCancelled(
+        serving.cancelled,
+        serving.places.calls.filter((other) => other !== frame),
+      );
+    }
   }
 
-  async #run({ modelet, run, unwanted, signals }: Serving, { batch, items }: BatchFrame): Promise<void> {
+  async #run({ modelet, run, cancelled, signals }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
     const calls = signals.begin();
     const replies = await runBatch(modelet, items, {
       ...run,
-      isCancelled: (id) => unwanted.has(id),
+      isCancelled: (id) => cancelled.has(id),
       contextFor: (ids) => calls.contextFor(ids),
       parts: this.#parts,
     });

@@ -6,8 +6,8 @@ import type { Payload } from '../../src/core/model.ts';
 import type { GatherReport, GatherTerms } from '../../src/core/routes/gather.ts';
 import type { ChoiceRule, Fork, Leg, Route } from '../../src/core/routes/route.ts';
 import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
-import { decodeFailure, gatheredOf } from '../../src/wire/frames/failure.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
+import { decodeFailure, gatheredOf } from '../../src/wire/frames/items.ts';
 import { Rig, stage, upTo } from './rig.ts';
 
 /** The number of the node that gathers, and of one around it. */

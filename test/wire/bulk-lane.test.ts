@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { FrameReader } from '../../src/wire/channel/frame-reader.ts';
+import { FrameReader } from '../../src/wire/channel/channel.ts';
 import { encodeFrame, type Frame, HEAD, pieceHead } from '../../src/wire/frames/frames.ts';
 import { closed, End, ends, socketPair } from './ends.ts';
 import { item, meaning } from './frame-values.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
-import { FrameReader } from '../../src/wire/channel/frame-reader.ts';
+import { FrameReader } from '../../src/wire/channel/channel.ts';
 import { encodeFrame, type Frame, LONGEST_FRAME, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
 import { anyFrame, item } from './frame-values.ts';
 

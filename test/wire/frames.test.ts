@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StageTiming } from '../../src/core/model.ts';
-import { FrameReader } from '../../src/wire/channel/frame-reader.ts';
+import { FrameReader } from '../../src/wire/channel/channel.ts';
 import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
 import { itemLength } from '../../src/wire/frames/items.ts';
 import { anyFrame, item, meaning } from './frame-values.ts';

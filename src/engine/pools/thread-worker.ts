@@ -10,14 +10,14 @@ import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threa
 import type { Piscina } from 'piscina';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
+import type { RequestNumber } from '../../core/model.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import { StartedChild } from '../../process/parent/started-child.ts';
 import { type WorkerLaunch, workerEnvironment } from '../../process/parent/worker-launch.ts';
 import { programPath } from '../../process/search-path.ts';
 import type { Channel } from '../../wire/channel/channel.ts';
 import { packFrames, type ThreadData, unpackFrames } from '../../wire/channel/port-channel.ts';
-import { CancelledRequests } from '../../wire/frames/cancelled-requests.ts';
-import type { Frame } from '../../wire/frames/frames.ts';
+import { cancelledIn, type Frame, keepCancelled } from '../../wire/frames/frames.ts';
 
 /** Loads piscina with the first thread. Most engines have no threads, and start sooner without it. */
 const require = createRequire(import.meta.url);
@@ -62,7 +62,7 @@ class ThreadWorker extends StartedChild {
   /** Frames that wait for the thread. Kept out of piscina's queue, so that a cancellation can still join its batch. */
   readonly #waiting: Frame[] = [];
   /** Cancelled requests that may be in batches that the thread has not seen yet. */
-  readonly #unwanted: CancelledRequests = new CancelledRequests();
+  readonly #cancelled: Set<RequestNumber> = new Set();
 
   constructor(spec: ThreadLaunch, events: ChildEvents, clock: Clock) {
     super(THREAD_ENTRY, events, clock);
@@ -116,7 +116,7 @@ class ThreadWorker extends StartedChild {
     }
     if (frame.type === 'taken') return;
     if (frame.type === 'cancel') {
-      if (this.#waiting.length > 0) this.#unwanted.add(frame.body);
+      if (this.#waiting.length > 0) for (const id of frame.body) this.#cancelled.add(id);
       return;
     }
     this.#waiting.push(frame);
@@ -149,8 +149,8 @@ class ThreadWorker extends StartedChild {
 
   /** Returns cancel frames to send along with a batch, so that the thread skips its cancelled items. */
   #cancellationsOf(frame: Frame): Frame[] {
-    const body = this.#unwanted.of(frame);
-    this.#unwanted.keepOnly(this.#waiting);
+    const body = cancelledIn(frame, this.#cancelled);
+    keepCancelled(this.#cancelled, this.#waiting);
     return body.length > 0 ? [{ type: 'cancel', body }] : [];
   }
 

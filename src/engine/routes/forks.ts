@@ -8,7 +8,7 @@ import type { Payload, RequestNumber } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { Gather, type Gathered, outcomesOf } from '../../ledger/gathers.ts';
 import { CODEC, joinPayloads } from '../../wire/codec/codec.ts';
-import { decodeFailure } from '../../wire/frames/failure.ts';
+import { decodeFailure } from '../../wire/frames/items.ts';
 import { type Branches, type Item, itemOn, type LiveFork, type LiveLeg, MOVING } from '../stage/item.ts';
 
 export interface ForksHost {

@@ -7,8 +7,7 @@ import { FIRST_NUMBER, type Payload, type RequestNumber } from '../../core/model
 import { Table } from '../../core/table.ts';
 import { CODEC } from '../../wire/codec/codec.ts';
 import { encodeError } from '../../wire/codec/error-codec.ts';
-import { decodeFailure, encodeFailure } from '../../wire/frames/failure.ts';
-import { bareItem, type WireItem } from '../../wire/frames/items.ts';
+import { bareItem, decodeFailure, encodeFailure, type WireItem } from '../../wire/frames/items.ts';
 import { RunTimeout } from '../pools/pool.ts';
 import { failingStage } from '../stage/hops.ts';
 import {

@@ -1,11 +1,11 @@
 /** Counts values: a histogram with fixed bounds, and buckets fine enough to estimate quantiles of durations. */
 import type { FineReading, HistogramReading } from '../../core/readings.ts';
 
-/** QuantileBucket bounds of durations, in ms. */
+/** Bucket bounds of durations, in ms. */
 export const DURATION_BOUNDS: readonly number[] = [
   0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000,
 ];
-/** QuantileBucket bounds of batch sizes. */
+/** Bucket bounds of batch sizes. */
 export const SIZE_BOUNDS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** One count per bucket. Cheap enough for every item: counting allocates nothing. */

@@ -5,24 +5,13 @@
  * Frames about the same request keep their order. Frames about everything before them, such as `close`, also keep their
  * order: they queue behind the frames that wait here.
  */
-import type { Payload, RequestNumber } from '../../core/model.ts';
-import { encodeFrame, type Frame, HEAD, type ItemFrame, pieceHead } from '../frames/frames.ts';
+import type { RequestNumber } from '../../core/model.ts';
+import { encodeFrame, type Frame, HEAD, type ItemFrame, isLargeFrame, pieceHead } from '../frames/frames.ts';
 import type { WireItem } from '../frames/items.ts';
 
-/** Smallest payload that takes this lane, in bytes. */
-const LARGE = 256 * 1024;
 /** Size of a piece without its head, in bytes; a multiple of 8. */
 const PIECE = 256 * 1024;
 
-/** Types of frames that take the lane if they hold a single large item. */
-const MAY_BE_LARGE: ReadonlySet<Frame['type']> = new Set([
-  'submit',
-  'outcomes',
-  'parts',
-  'taps',
-  'calls',
-  'answers',
-] as const);
 /** Types of frames about everything that was sent before them. */
 const FOLLOWS_ALL: ReadonlySet<Frame['type']> = new Set([
   'act',
@@ -35,10 +24,6 @@ const FOLLOWS_ALL: ReadonlySet<Frame['type']> = new Set([
 ] as const);
 /** Types of item frames of which one request may have several. */
 const FOLLOWS_ITS_REQUEST: ReadonlySet<Frame['type']> = new Set(['outcomes', 'parts', 'taps'] as const);
-
-export function isLarge({ bytes }: Payload): boolean {
-  return bytes.byteLength >= LARGE;
-}
 
 /** Writes the buffers in order. Calls `onLeft` when they have left this process. */
 export type Write = (parts: readonly Uint8Array[], onLeft: () => void) => void;
@@ -64,8 +49,8 @@ export class BulkLane {
     this.#write = write;
   }
 
-  get isEmpty(): boolean {
-    return this.#waiting.length === 0;
+  get isWaiting(): boolean {
+    return this.#waiting.length > 0;
   }
 
   /** Payload bytes of the frames that have not been fully written. */
@@ -78,14 +63,14 @@ export class BulkLane {
     return this.#waiting.flatMap(({ frame }) => ('items' in frame ? frame.items : []));
   }
 
-  /** Whether `take` must see the frame: it may belong in the lane, or have to follow a frame that waits there. */
-  concerns(frame: Frame): boolean {
-    return !this.isEmpty || ('items' in frame && isLargeFrame(frame));
-  }
-
-  /** Queues the part of the frame that belongs in the lane. Returns the rest, to be sent at once, or null if none. */
+  /**
+   * Queues the part of the frame that belongs in the lane, or has to follow one that waits there. Returns the rest, to be
+   * sent at once, or null if none.
+   */
   take(frame: Frame): Frame | null {
-    if (FOLLOWS_ALL.has(frame.type) || ('items' in frame && isLargeFrame(frame))) {
+    const isLarge = isLargeFrame(frame);
+    if (!isLarge && !this.isWaiting) return frame;
+    if (isLarge || FOLLOWS_ALL.has(frame.type)) {
       this.#push(frame);
       return null;
     }
@@ -169,11 +154,6 @@ export class BulkLane {
       else this.#requests.delete(id);
     }
   }
-}
-
-function isLargeFrame({ type, items }: ItemFrame): boolean {
-  const [first] = items;
-  return first !== undefined && items.length === 1 && isLarge(first.payload) && MAY_BE_LARGE.has(type);
 }
 
 function isSubmitOf(frame: Frame, id: RequestNumber): boolean {

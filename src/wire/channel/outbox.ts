@@ -3,8 +3,8 @@
  * more than copying the items.
  */
 
+import { isLarge } from '../frames/frames.ts';
 import { itemLength, type WireItem } from '../frames/items.ts';
-import { isLarge } from './bulk-lane.ts';
 import type { Channel } from './channel.ts';
 
 /** Frame size in bytes at which the outbox sends early, to limit its memory and the delay of the other side. */

@@ -5,7 +5,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { encodeFrame, type Frame } from '../frames/frames.ts';
 import { malformed } from '../frames/items.ts';
-import { FrameReader } from './frame-reader.ts';
+import { FrameReader } from './channel.ts';
 
 /** The data that a worker thread is started with. */
 export interface ThreadData {

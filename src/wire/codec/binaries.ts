@@ -66,11 +66,3 @@ export function makeBinary(kind: number, content: Buffer): unknown {
   if (typeof make !== 'function') throw new Error(`binary kind ${name ?? kind} is not known here`);
   return Reflect.construct(make, [owned]);
 }
-
-/**
- * Rounds a length up to a multiple of 8. Does not use bit operations: they work on signed 32-bit numbers, and a length
- * from a hostile frame may use all 32 bits.
- */
-export function padded(length: number): number {
-  return Math.ceil(length / 8) * 8;
-}

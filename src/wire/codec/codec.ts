@@ -20,11 +20,11 @@ import type { Payload } from '../../core/model.ts';
 import { hasNoData, RETURN_DATA } from '../../core/objects.ts';
 import { BUFFER, binaryKind, decodeBinary, encodeBinary } from './binaries.ts';
 import { parseJsonText } from './json-text.ts';
-import { ByteBudget, type EncodeOptions, tooLarge } from './payload-limits.ts';
 import { decodeSections, encodeSections, Lifted, type SpecialKind } from './sections.ts';
+import { ByteBudget, type EncodeOptions, tooLarge } from './sizes.ts';
 import { decodeStructured, encodeStructured, withoutData } from './structured.ts';
 
-export type { EncodeOptions } from './payload-limits.ts';
+export type { EncodeOptions } from './sizes.ts';
 
 export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5, jsonText: 6 } as const;
 

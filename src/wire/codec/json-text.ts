@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { asError, ModeletError } from '../../core/errors.ts';
-import { DEEPEST } from './payload-limits.ts';
+import { DEEPEST } from './sizes.ts';
 
 /** How the message of an error begins if text is not JSON. */
 const NOT_JSON = 'the body is not valid JSON';

@@ -12,8 +12,9 @@
  * | Map, Set  |                                           |
  */
 import { types } from 'node:util';
-import { type Binary, binaryBytes, makeBinary, padded } from './binaries.ts';
-import type { ByteBudget } from './payload-limits.ts';
+import { type Binary, binaryBytes, makeBinary } from './binaries.ts';
+import type { ByteBudget } from './sizes.ts';
+import { padded } from './sizes.ts';
 
 type Path = readonly (string | number)[];
 

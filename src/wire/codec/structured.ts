@@ -8,7 +8,7 @@ import { DefaultDeserializer, serialize } from 'node:v8';
 import { ModeletError } from '../../core/errors.ts';
 import { className, hasNoData, RETURN_DATA } from '../../core/objects.ts';
 import { ownedBinary } from './binaries.ts';
-import { ByteBudget, type EncodeOptions } from './payload-limits.ts';
+import { ByteBudget, type EncodeOptions } from './sizes.ts';
 
 const MOST_OF_EIGHT_BYTES = 2n ** 64n;
 

@@ -16,8 +16,8 @@
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { LogRecord, RequestNumber, StageAction } from '../../core/model.ts';
-import { padded } from '../codec/binaries.ts';
+import type { LogRecord, Payload, RequestNumber, StageAction } from '../../core/model.ts';
+import { padded } from '../codec/sizes.ts';
 import type {
   CheckedStage,
   DescribedStage,
@@ -136,6 +136,16 @@ const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'recalled',
 ] as const);
 
+/** Types of frames that travel in pieces if they hold a single large item. */
+const MAY_BE_LARGE: ReadonlySet<Frame['type']> = new Set([
+  'submit',
+  'outcomes',
+  'parts',
+  'taps',
+  'calls',
+  'answers',
+] as const);
+
 const NUMBER_FIELDS: Readonly<Partial<Record<Frame['type'], FrameField>>> = {
   submit: 'routeRef',
   taps: 'stageRef',
@@ -146,6 +156,31 @@ const NUMBER_FIELDS: Readonly<Partial<Record<Frame['type'], FrameField>>> = {
 
 /** Size of a frame's head, in bytes. */
 export const HEAD: number = 32;
+
+/** Smallest payload of a frame that travels in pieces, in bytes. */
+const LARGE = 256 * 1024;
+
+export function isLarge({ bytes }: Payload): boolean {
+  return bytes.byteLength >= LARGE;
+}
+
+export function isLargeFrame(frame: Frame): boolean {
+  if (!('items' in frame) || frame.items.length !== 1) return false;
+  return isLarge((frame.items[0] as WireItem).payload) && MAY_BE_LARGE.has(frame.type);
+}
+
+/** Returns the requests of a batch that were cancelled. */
+export function cancelledIn(frame: Frame, cancelled: ReadonlySet<RequestNumber>): RequestNumber[] {
+  if (frame.type !== 'batch' || cancelled.size === 0) return [];
+  return frame.items.map(({ id }) => id).filter((id) => cancelled.has(id));
+}
+
+/** Forgets the cancelled requests of batches that are not in `waiting`. There may always be one that waits. */
+export function keepCancelled(cancelled: Set<RequestNumber>, waiting: readonly Frame[]): void {
+  const kept = waiting.flatMap((frame) => cancelledIn(frame, cancelled));
+  cancelled.clear();
+  for (const id of kept) cancelled.add(id);
+}
 
 /** Type number of a piece. */
 const PIECE = 255;

@@ -114,3 +114,21 @@ export function failed(error: unknown): Progress {
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
+
+/** The interface that generators and async generators share. */
+export interface PartSource {
+  next(): unknown;
+  /** Runs the `finally` blocks. */
+  return?(): unknown;
+}
+
+/** Returns the parts of an iterator or of an async iterable such as a stream, or null for a plain result. */
+export function partsOf(value: unknown): PartSource | null {
+  if (value === null || typeof value !== 'object') return null;
+  const iterable = value as { next?: unknown } & Partial<AsyncIterable<unknown> & Iterable<unknown>>;
+  const parts = iterable[Symbol.asyncIterator];
+  if (typeof parts === 'function') return parts.call(value) as PartSource;
+  // Arrays, maps and strings can be iterated too, but they are plain results.
+  const isIterator = typeof iterable.next === 'function' && typeof iterable[Symbol.iterator] === 'function';
+  return isIterator ? (value as PartSource) : null;
+}

@@ -17,12 +17,14 @@ import {
   checked,
   failed,
   ownPayload,
+  type PartSource,
   type Progress,
+  partsOf,
   type ReplyLimits,
   reply,
   withinOneFrame,
 } from './replies.ts';
-import { type PartSource, partsOf, runStream } from './stream.ts';
+import { runStream } from './stream.ts';
 
 export interface BatchRun extends ReplyLimits {
   readonly clock: Clock;

@@ -9,14 +9,7 @@ import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/items.ts';
 import type { PartsOut } from './parts-out.ts';
-import { type Attempt, answer, attempt, checked, failed, type Progress } from './replies.ts';
-
-/** The interface that generators and async generators share. */
-export interface PartSource {
-  next(): unknown;
-  /** Runs the `finally` blocks. */
-  return?(): unknown;
-}
+import { type Attempt, answer, attempt, checked, failed, type PartSource, type Progress } from './replies.ts';
 
 export interface StreamSteps {
   /** Runs `postprocess` on a part and checks its output. */
@@ -29,17 +22,6 @@ export interface StreamSteps {
   readonly parts: PartsOut | null;
   /** Limit for all gathered parts together. */
   readonly maxBytes: number;
-}
-
-/** Returns the parts of an iterator or of an async iterable such as a stream, or null for a plain result. */
-export function partsOf(value: unknown): PartSource | null {
-  if (value === null || typeof value !== 'object') return null;
-  const iterable = value as { next?: unknown } & Partial<AsyncIterable<unknown> & Iterable<unknown>>;
-  const parts = iterable[Symbol.asyncIterator];
-  if (typeof parts === 'function') return parts.call(value) as PartSource;
-  // Arrays, maps and strings can be iterated too, but they are plain results.
-  const isIterator = typeof iterable.next === 'function' && typeof iterable[Symbol.iterator] === 'function';
-  return isIterator ? (value as PartSource) : null;
 }
 
 /**

@@ -1,5 +1,5 @@
 """
-Serves an async modelet: an asyncio loop runs up to `places` calls at a time, all in one thread. src/worker/places.ts
+Serves an async modelet: an asyncio loop runs up to `places` calls at a time, all in one thread. src/worker/calls.ts
 does the same for JavaScript.
 
 This module is imported only for async modelets, because asyncio takes longer to import than the rest of the worker.

@@ -1,4 +1,7 @@
-/** Limits the size and depth of payloads. Checks during the walk over a value, because encoding it may already fail. */
+/**
+ * The sizes of payloads: limits their bytes and their depth, and rounds lengths. Checks during the walk over a value,
+ * because encoding it may already fail.
+ */
 import { type ErrorCode, ModeletError } from '../../core/errors.ts';
 
 export interface EncodeOptions {
@@ -53,4 +56,12 @@ export class ByteBudget {
     if (depth > DEEPEST)
       throw new ModeletError(this.#options.blame, `the value is nested deeper than ${DEEPEST} levels`);
   }
+}
+
+/**
+ * Rounds a length up to a multiple of 8. Does not use bit operations: they work on signed 32-bit numbers, and a length
+ * from a hostile frame may use all 32 bits.
+ */
+export function padded(length: number): number {
+  return Math.ceil(length / 8) * 8;
 }
