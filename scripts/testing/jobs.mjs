@@ -29,15 +29,20 @@ export function longForms(files, on) {
   return files.map((file) => job(file.name, [file], file.file, on, { TEST_FULL: '1' }));
 }
 
+/** Returns one job for each file. @returns {Job[]} */
+export function alone(files, on) {
+  return files.map((file) => job(file.name, [file], file.file, on));
+}
+
 function jobsOfKind(kind, files, on) {
   if (files[0].inProcess) return [gathered(kind, files, on)];
   const shared = files.filter(({ marks }) => marks.has('shared'));
-  const alone = files.filter(({ marks }) => !marks.has('shared'));
+  const others = files.filter(({ marks }) => !marks.has('shared'));
   const share = SHARES[kind];
   const groups = evenly(shared, share?.processes ?? shared.length);
   return [
     ...groups.map((group, index) => gathered(`${kind}-${index + 1}`, group, on, share)),
-    ...alone.map((file) => job(file.name, [file], file.file, on)),
+    ...alone(others, on),
   ];
 }
 

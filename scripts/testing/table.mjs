@@ -1,0 +1,79 @@
+// The table of the tests that run each source file. `npm test -- --of FILE` reads it, `npm run test-table` writes it.
+//
+// Each line of test/table.json is a source file with its tests, the best first, and the share of its functions that each
+// test calls, in percent. Files that move keep their lines: they are found by the end of their path.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../runtimes.mjs';
+import { expectedSeconds } from './times.mjs';
+
+const TABLE = join(root, 'test', 'table.json');
+/** Most tests of a source file in the table. Some files run in every test. */
+const MOST_TESTS = 12;
+
+/**
+ * Returns the tests of a source file that the table has, the best first.
+ * @param {string} path whole, or its end
+ * @param {import('./files.mjs').TestFile[]} files all test files
+ * @returns {{ source: string, test: import('./files.mjs').TestFile, percent: number }[]}
+ */
+export function testsOf(path, files) {
+  const table = readTable();
+  const rows = nearest([...table.keys()], path).flatMap((source) =>
+    [...table.get(source)].flatMap(([name, percent]) => {
+      const [found] = nearest(
+        files.map((file) => file.name),
+        name,
+      );
+      const test = files.find((file) => file.name === found);
+      return test ? [{ source, test, percent }] : [];
+    }),
+  );
+  return rows;
+}
+
+/** Writes the shares of the measured tests into the table. @param shares a map from source file to test to percent */
+export function writeTable(shares, measured, sources) {
+  const table = readTable();
+  for (const tests of table.values()) for (const name of measured) tests.delete(name);
+  for (const [source, tests] of shares) {
+    const known = table.get(source) ?? new Map();
+    for (const [name, percent] of tests) known.set(name, percent);
+    table.set(source, known);
+  }
+  const lines = [...table]
+    .filter(([source, tests]) => tests.size > 0 && sources.includes(source))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([source, tests]) => [source, bestOf(tests)]);
+  writeFileSync(TABLE, `${JSON.stringify(Object.fromEntries(lines), null, 2)}\n`);
+}
+
+/** Puts the tests that call most functions first, and among equals the quick ones. */
+function bestOf(tests) {
+  return [...tests]
+    .sort(([a, x], [b, y]) => y - x || expectedSeconds(a) - expectedSeconds(b) || (a < b ? -1 : 1))
+    .slice(0, MOST_TESTS)
+    .map(([name, percent]) => `${name} ${percent}`)
+    .join(', ');
+}
+
+function readTable() {
+  if (!existsSync(TABLE)) return new Map();
+  return new Map(
+    Object.entries(JSON.parse(readFileSync(TABLE, 'utf8'))).map(([source, tests]) => [
+      source,
+      new Map(tests.split(', ').map((test) => [test.split(' ')[0], Number(test.split(' ')[1])])),
+    ]),
+  );
+}
+
+/** Returns the paths that have most parts in common with `path`, from the end; none if the last part differs. */
+function nearest(paths, path) {
+  const common = (other) => {
+    const [a, b] = [path, other].map((one) => one.split('/').reverse());
+    const differs = a.findIndex((part, index) => part !== b[index]);
+    return differs < 0 ? a.length : differs;
+  };
+  const most = Math.max(0, ...paths.map(common));
+  return most === 0 ? [] : paths.filter((other) => common(other) === most);
+}
