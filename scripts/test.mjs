@@ -1,6 +1,7 @@
 // Builds, lints and runs tests, each with the Node.js and Node-RED that it targets. CONTRIBUTING.md has the options.
 //   npm test                    the quick tests, on Node-RED 5
 //   npm test -- NAME ...        the files that bear these names
+//   npm test -- --of FILE       the files that run most functions of a source file
 //   npm run test:full           all tests on Node-RED 5 and 4.1, and their long forms
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -11,6 +12,7 @@ import { findChromium, jobsOf, longForms } from './testing/jobs.mjs';
 import { Progress, timeOf } from './testing/progress.mjs';
 import { runAll } from './testing/run.mjs';
 import { countTests, printFailures, printSkipped, printTimes } from './testing/summary.mjs';
+import { testsOf } from './testing/table.mjs';
 import { expectedSeconds, keyOf, record } from './testing/times.mjs';
 
 const { values: options, positionals: words } = parseArgs({
@@ -20,6 +22,7 @@ const { values: options, positionals: words } = parseArgs({
     pair: { type: 'string' },
     'this-node': { type: 'boolean' },
     'no-build': { type: 'boolean' },
+    of: { type: 'string', multiple: true },
     test: { type: 'string' },
     record: { type: 'boolean' },
     list: { type: 'boolean' },
@@ -27,6 +30,7 @@ const { values: options, positionals: words } = parseArgs({
 });
 /** With CI=true, a test that cannot run fails. */
 const strict = process.env.CI === 'true';
+const isChosen = words.length > 0 || options.of !== undefined;
 const failures = [];
 const parts = [];
 
@@ -50,16 +54,30 @@ function cannot(what, remedy) {
   if (strict) failures.push(what);
 }
 
+/** Returns the files that this run is about. */
+function select(files) {
+  if (options.of) return ofSources(files);
+  return words.length > 0 ? bearing(files, words) : files;
+}
+
+/** Returns the tests of the source files, and prints them with the share of the functions that each calls. */
+function ofSources(files) {
+  const rows = options.of.flatMap((path) => testsOf(path, files));
+  for (const { source, test, percent } of rows)
+    console.log(`${test.name} calls ${percent} % of the functions of ${source}`);
+  return [...new Set(rows.map(({ test }) => test))];
+}
+
 /** Returns the jobs of this run. */
 function chooseJobs() {
   const five = options.pair === '4' ? undefined : pairFive();
   // Without Node-RED 5, `npm test` runs its tests on 4.1.
   const wantsFour = options.full ? options.pair !== '5' : options.pair === '4' || !five;
   const four = wantsFour ? onThisNode(maintained()) : undefined;
-  const files = withoutMissing(words.length > 0 ? bearing(testFiles(), words) : testFiles());
+  const files = withoutMissing(select(testFiles()));
   const has = (mark) => (file) => file.marks.has(mark);
   if (!options.full) {
-    const chosen = words.length > 0 ? files : files.filter(isQuick);
+    const chosen = isChosen ? files : files.filter(isQuick);
     return jobsOf(chosen, five ?? four);
   }
   const jobs = [];
@@ -105,7 +123,7 @@ function withoutMissing(files) {
 
 /** Prints the table of test files: their marks, their usual seconds, and whether `npm test` runs them. */
 function list() {
-  const files = words.length > 0 ? bearing(testFiles('test', 'ts'), words) : testFiles('test', 'ts');
+  const files = select(testFiles('test', 'ts'));
   const rows = files.map((file) => [
     file.name,
     [...file.marks].join(' '),
@@ -134,7 +152,7 @@ if (options.list) {
 }
 install();
 if (!options['no-build'] && !check('build', 'scripts/build.mjs')) process.exit(1);
-if (words.length === 0 && !options['no-build']) {
+if (!isChosen && !options['no-build']) {
   check('lint', 'node_modules/@biomejs/biome/bin/biome', 'ci', '.');
   check('structure', 'scripts/check-structure.mjs');
   check('words', 'scripts/check-words.mjs');
@@ -143,12 +161,12 @@ if (words.length === 0 && !options['no-build']) {
 
 const jobs = chooseJobs();
 if (jobs.length === 0) {
-  console.error(
-    `No test file is called ${words.map((word) => `"${word}"`).join(' or ')}. Names are paths below test, such as nodered/messages/load.`,
-  );
+  const names = [...words, ...(options.of ?? [])].map((word) => `"${word}"`).join(' or ');
+  const is = options.of ? 'runs the source file' : 'is called';
+  console.error(`No test file ${is} ${names}. Names are paths, such as nodered/messages/load or src/engine/engine.ts.`);
   process.exit(1);
 }
-const usual = words.length > 0 ? '' : `; usually ${options.full ? '30' : '5'} minutes on two free cores`;
+const usual = isChosen ? '' : `; usually ${options.full ? '30' : '5'} minutes on two free cores`;
 console.log(`\n${jobs.length} processes run the tests${usual}`);
 const progress = new Progress(jobs);
 const testsBegan = performance.now();

@@ -40,10 +40,7 @@ function jobsOfKind(kind, files, on) {
   const others = files.filter(({ marks }) => !marks.has('shared'));
   const share = SHARES[kind];
   const groups = evenly(shared, share?.processes ?? shared.length);
-  return [
-    ...groups.map((group, index) => gathered(`${kind}-${index + 1}`, group, on, share)),
-    ...alone(others, on),
-  ];
+  return [...groups.map((group, index) => gathered(`${kind}-${index + 1}`, group, on, share)), ...alone(others, on)];
 }
 
 function gathered(name, files, on, share) {

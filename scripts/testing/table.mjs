@@ -34,7 +34,7 @@ export function testsOf(path, files) {
 
 /** Writes the shares of the measured tests into the table. @param shares a map from source file to test to percent */
 export function writeTable(shares, measured, sources) {
-  const table = readTable();
+  const table = readTable(sources);
   for (const tests of table.values()) for (const name of measured) tests.delete(name);
   for (const [source, tests] of shares) {
     const known = table.get(source) ?? new Map();
@@ -42,7 +42,7 @@ export function writeTable(shares, measured, sources) {
     table.set(source, known);
   }
   const lines = [...table]
-    .filter(([source, tests]) => tests.size > 0 && sources.includes(source))
+    .filter(([, tests]) => tests.size > 0)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([source, tests]) => [source, bestOf(tests)]);
   writeFileSync(TABLE, `${JSON.stringify(Object.fromEntries(lines), null, 2)}\n`);
@@ -57,13 +57,19 @@ function bestOf(tests) {
     .join(', ');
 }
 
-function readTable() {
+/** Reads the table. @param sources the present files: lines get the paths to which their files have moved */
+function readTable(sources) {
   if (!existsSync(TABLE)) return new Map();
+  const lines = Object.entries(JSON.parse(readFileSync(TABLE, 'utf8'))).map(([source, text]) => {
+    const tests = text.split(', ').map((test) => test.split(' '));
+    return [source, new Map(tests.map(([name, percent]) => [name, Number(percent)]))];
+  });
+  if (!sources) return new Map(lines);
   return new Map(
-    Object.entries(JSON.parse(readFileSync(TABLE, 'utf8'))).map(([source, tests]) => [
-      source,
-      new Map(tests.split(', ').map((test) => [test.split(' ')[0], Number(test.split(' ')[1])])),
-    ]),
+    lines.flatMap(([source, tests]) => {
+      const found = nearest(sources, source);
+      return found.length === 1 ? [[found[0], tests]] : [];
+    }),
   );
 }
 
