@@ -1,7 +1,7 @@
 /** Batcher: sets how the queue of the next stage forms batches. The engine does the batching. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBatcher } from '../src/config/compile.ts';
-import { acceptControl, configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -9,7 +9,5 @@ export default function register(RED: NodeAPI): void {
   RED.nodes.registerType('modelet-batcher', function (this: Node, definition: NodeDef) {
     RED.nodes.createNode(this, definition);
     pipeline.add({ kind: 'batcher', node: this, config: configure(() => compileBatcher({ ...definition })) });
-    acceptControl(this, pipeline);
-    leaveOnClose(this, pipeline);
   });
 }

@@ -2,7 +2,7 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBroker } from '../src/config/compile.ts';
 import { broker } from '../src/config/schemas/broker.ts';
-import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -10,7 +10,6 @@ export default function register(RED: NodeAPI): void {
   function ModeletBroker(this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
     pipeline.add({ kind: 'broker', node: this, config: configure(() => compileBroker({ ...definition })) });
-    leaveOnClose(this, pipeline);
   }
   RED.nodes.registerType('modelet-broker', ModeletBroker, { credentials: broker.credentials });
 }

@@ -2,9 +2,9 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileFeed } from '../src/config/compile.ts';
 import { asModeletError, ModeletError } from '../src/core/errors.ts';
-import { configure } from '../src/node-red/adapter.ts';
 import { FeedRun } from '../src/node-red/feed/feed-run.ts';
 import { FeedWindow } from '../src/node-red/feed/feeds.ts';
+import { configure } from '../src/node-red/live-nodes.ts';
 import { logFault } from '../src/node-red/log.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 import { deliverToCatchNodes } from '../src/node-red/request/error-exit.ts';

@@ -2,7 +2,7 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileGate } from '../src/config/compile-gate.ts';
 import { gate } from '../src/config/schemas/gate.ts';
-import { acceptOrders, configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -10,8 +10,6 @@ export default function register(RED: NodeAPI): void {
   function ModeletGate(this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
     pipeline.add({ kind: 'gate', node: this, config: configure(() => compileGate({ ...definition })) });
-    acceptOrders(this, pipeline);
-    leaveOnClose(this, pipeline);
   }
   RED.nodes.registerType('modelet-gate', ModeletGate, { credentials: gate.credentials });
 }

@@ -2,7 +2,7 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileKeys } from '../src/config/http/compile-keys.ts';
 import { keys } from '../src/config/schemas/keys.ts';
-import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -11,7 +11,6 @@ export default function register(RED: NodeAPI): void {
     RED.nodes.createNode(this, definition);
     const hashes = String(this.credentials?.hashes ?? '');
     pipeline.add({ kind: 'keys', node: this, config: configure(() => compileKeys({ ...definition }, hashes)) });
-    leaveOnClose(this, pipeline);
   }
   RED.nodes.registerType('modelet-keys', ModeletKeys, { credentials: keys.credentials });
 }

@@ -2,8 +2,8 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileMetrics } from '../src/config/compile.ts';
 import { ModeletError } from '../src/core/errors.ts';
-import { configure } from '../src/node-red/adapter.ts';
 import { Intervals } from '../src/node-red/admin/dashboard.ts';
+import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 import { metricsBadge, showInvalid } from '../src/node-red/status.ts';
 

@@ -1,7 +1,7 @@
 /** Config node: holds the settings of one runtime, which is one engine process. The pipeline does the rest. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileRuntime } from '../src/config/compile.ts';
-import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -14,6 +14,5 @@ export default function register(RED: NodeAPI): void {
       node: this,
       config: configure(() => compileRuntime({ ...definition }, mostWaiting)),
     });
-    leaveOnClose(this, pipeline);
   });
 }

@@ -1,7 +1,7 @@
 /** Modelet stage: declares a modelet and its workers, accepts messages, and sends results on. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { acceptInput, compileStageIn, configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { registerAdminRoutes } from '../src/node-red/admin/admin.ts';
+import { compileStageIn, configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 /**
@@ -19,8 +19,6 @@ export default function register(RED: NodeAPI): void {
     const lookUp = (name: string): unknown => RED.util.getSetting(this, name);
     const config = configure(() => compileStageIn(RED, { ...definition }, lookUp));
     pipeline.add({ kind: 'stage', node: this, config });
-    acceptInput(this, pipeline);
-    leaveOnClose(this, pipeline);
   };
   RED.nodes.registerType('modelet-stage', construct, OPTIONS);
 }

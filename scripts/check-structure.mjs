@@ -95,7 +95,6 @@ const REASONS = {
   'src/index.ts': 'the entry of the package',
   'src/node-red/admin/endpoint-view.ts': 'one description for the sidebar, the dialog and the snapshot',
   'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with a permission of its own',
-  'src/node-red/http/response-headers.ts': 'a rule of HTTP that several files apply',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
   'src/worker/main.ts': 'the entry of a process',
   'src/worker/onnx/inspect.ts': 'the entry of a process',

@@ -26,8 +26,8 @@ export interface RequestWatcher {
 
 /** The process that serves an endpoint. */
 export interface EndpointHost extends Pick<EndpointRuntime, 'missing' | 'described'> {
-  /** Begins to watch a request; null if nothing needs to. */
-  watch(request: EndpointRequest): RequestWatcher | null;
+  /** Begins to watch a request; returns null if nothing needs to. Null: nothing watches any request. */
+  readonly watch: ((request: EndpointRequest) => RequestWatcher | null) | null;
   log(record: LogRecord): void;
   /** Logs an error of a stage that nothing in the flow handles. `settlement`: null if the request did not come so far. */
   unhandled(stage: string, error: ModeletError, requestId: string, settlement: Settlement | null): void;
@@ -47,7 +47,7 @@ export class DeskEndpoint implements EndpointRuntime {
   submit(request: EndpointRequest): RequestNumber {
     const { requestId, payload, deadline, places, http, onPart, onSettled } = request;
     const { entry, patient, sticky } = this.#spec;
-    const watcher = this.#host.watch(request);
+    const watcher = this.#host.watch?.(request);
     try {
       return this.#desk.submit({
         entry,

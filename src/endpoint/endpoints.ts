@@ -15,7 +15,8 @@ const USUAL: PathRules = { caseSensitive: false, strict: false };
 
 export class Endpoints {
   #table: ReadonlyMap<string, ServedEndpoint> = new Map();
-  #models: Models = new Models([]);
+  /** null: no endpoint is a model. */
+  #models: Models | null = null;
   #rules: PathRules = USUAL;
 
   /** Replaces all endpoints. */
@@ -24,7 +25,7 @@ export class Endpoints {
     this.#table = new Map(
       endpoints.map((endpoint) => [this.#keyOf(endpoint.spec.method, endpoint.spec.path), endpoint]),
     );
-    this.#models = new Models(endpoints);
+    this.#models = endpoints.some(({ spec }) => spec.model !== null) ? new Models(endpoints) : null;
   }
 
   /** Returns the one spelling of all paths that count as equal. */
@@ -63,7 +64,7 @@ export class Endpoints {
     const queryAt = url.indexOf('?');
     const path = queryAt < 0 ? url : url.slice(0, queryAt);
     const endpoint = this.#table.get(this.#keyOf(request.method ?? '', path));
-    if (!endpoint) return this.takeModel(request, response, path);
+    if (!endpoint) return this.#models?.take(request, response, path) ?? false;
     const query = queryAt < 0 ? '' : url.slice(queryAt + 1);
     if (isForFlow(request.headers, query, endpoint.spec.mediaTypes)) return false;
     endpoint.origins?.mark(request, response);
@@ -76,7 +77,7 @@ export class Endpoints {
    * @param body what a parser has read, if the body is read already
    */
   takeModel(request: IncomingMessage, response: ServerResponse, target: string, body?: unknown): boolean {
-    return this.#models.take(request, response, originForm(target).split('?', 1)[0] as string, body);
+    return this.#models?.take(request, response, originForm(target).split('?', 1)[0] as string, body) ?? false;
   }
 
   #keyOf(method: string, path: string): string {

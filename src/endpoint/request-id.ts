@@ -38,12 +38,11 @@ export function enterRequest(headers: Headers | undefined, answer: AnswerHeaders
 
 /** Returns the id of a request, which its answer must bear. @param borne the id already set on the answer */
 export function requestIdOf(headers: Headers | undefined, borne: unknown): string {
-  return (
-    valid(borne) ??
-    valid(headers?.['x-request-id']) ??
-    parseTraceparent(headers?.['traceparent'])?.traceId ??
-    makeRequestId()
-  );
+  return valid(borne) ?? valid(headers?.['x-request-id']) ?? traceIdOf(headers?.['traceparent']) ?? makeRequestId();
+}
+
+function traceIdOf(traceparent: unknown): string | undefined {
+  return traceparent === undefined ? undefined : parseTraceparent(traceparent)?.traceId;
 }
 
 function makeRequestId(): string {

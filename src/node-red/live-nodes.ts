@@ -1,8 +1,16 @@
-/** The running flows in Node-RED, and the pipeline nodes among them by id. A deploy replaces nodes, not this table. */
+/**
+ * The running flows in Node-RED, and the pipeline nodes among them by id, with their settings. A deploy replaces nodes, not
+ * this table.
+ */
 import type { Node, NodeAPI } from 'node-red';
+import { compileStage, type StageConfig } from '../config/compile-stage.ts';
+import { resolveModeletFile, userFolder } from '../config/folders.ts';
+import type { LookUp, Raw } from '../config/validate.ts';
+import { asError, ModeletError } from '../core/errors.ts';
 import { type CompiledNode, CompiledNodes } from '../flow/read/compiled-nodes.ts';
 import type { Flows } from '../flow/read/graph-reader.ts';
 import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
+import { checkInterpreter } from '../process/python.ts';
 
 /** A compiled node, and the running node that it is. */
 export type LiveNode = CompiledNode & { readonly node: Node };
@@ -42,4 +50,40 @@ export function tabNames(definitions: readonly Definition[]): (id: string) => st
     if (type === 'tab' || type.startsWith(SUBFLOW)) names.set(id, label || name || id);
   }
   return (id) => names.get(id) ?? id;
+}
+
+/** Returns the settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
+export function configure<Config>(compile: () => Config): Config | ModeletError {
+  try {
+    return compile();
+  } catch (thrown) {
+    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', (thrown as Error).message);
+  }
+}
+
+/**
+ * Compiles the properties of a stage, deployed or not.
+ * @throws ModeletError `config_invalid`.
+ */
+export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): StageConfig {
+  const config = compileStage(definition, (path) => resolveModeletFile(RED.settings, path), lookUp);
+  const { input, output, dropKey, sticky } = config;
+  checkInterpreter(userFolder(RED.settings), config);
+  checkProperty(RED, 'input', input);
+  checkProperty(RED, 'output', output);
+  if (dropKey !== '') checkProperty(RED, 'dropKey', dropKey);
+  if (sticky !== '') checkProperty(RED, 'sticky', sticky);
+  return config;
+}
+
+/**
+ * Checks the syntax of a property expression.
+ * @throws ModeletError `config_invalid` if Node-RED cannot parse the expression
+ */
+function checkProperty(RED: NodeAPI, property: string, expression: string): void {
+  try {
+    RED.util.normalisePropertyExpression(expression);
+  } catch (thrown) {
+    throw new ModeletError('config_invalid', `${property}: ${asError(thrown).message}`);
+  }
 }

@@ -1,13 +1,8 @@
 /**
  * The composition root in the Node-RED process: holds the live nodes, the deployment and the running services. Follows
  * Node-RED's deploys and outlives them. One per Node-RED process; node files get it from `pipelineOf(RED)`.
- *
- *   stopped   no flows run                                   -> starting
- *   starting  flows start; messages and outcomes wait        -> running | stopped
- *   running   routes are compiled                            -> starting (a deploy) | stopped
  */
 import type { Node, NodeAPI } from 'node-red';
-import { DEFAULT_LIMITS } from '../config/compile.ts';
 import { ownFile } from '../config/folders.ts';
 import { systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
@@ -28,29 +23,34 @@ import { sharesKeptIn } from '../server/versions/shares-file.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
 import { Feeds } from './feed/feeds.ts';
 import { Gates } from './gate/gates.ts';
-import { type FlowsEvent, listenToFlows, UntilRunning } from './handover/flow-events.ts';
 import { Succession } from './handover/succession.ts';
 import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
-import { writeMessage } from './http/streamed-answer.ts';
 import { type LiveNode, LiveNodes, liveFlows, type RunningLive } from './live-nodes.ts';
 import { logFault, logWarning, nodeRedLog } from './log.ts';
-import type { RequestContext, RequestInEngine } from './request/context.ts';
-import { refuse } from './request/error-exit.ts';
+import { Arrivals } from './request/arrivals.ts';
+import { flowsChanged, type RequestContext } from './request/context.ts';
 import { HttpClients } from './request/http-clients.ts';
 import { Joins } from './request/joins.ts';
-import { endOfMessage, MessageLeases } from './request/message-leases.ts';
-import { type Done, type PipelineMessage, sendFrom } from './request/messages.ts';
-import { PipelineRequest } from './request/pipeline-request.ts';
-import { type Sequencer, Sequencers } from './request/sequencer.ts';
+import { MessageLeases } from './request/message-leases.ts';
+import type { PipelineMessage } from './request/messages.ts';
+import { Sequencers } from './request/sequencer.ts';
 import { StatusBadges } from './status.ts';
 
-type PipelineState = 'stopped' | 'starting' | 'running';
+/** An event about the stop or start of flows. */
+interface FlowsEvent {
+  /** The flows' configuration: a new object with every deploy. */
+  readonly config?: object;
+}
+
+interface RuntimeEvent {
+  readonly id?: string;
+  readonly payload?: { readonly error?: string };
+}
 
 /** Longest time from the stop of the old flows to the start of the new. Node-RED gives nodes 15 s to close. */
 const LONGEST_DEPLOY_MS = 30_000;
 const LOST = new ModeletError('shutting_down', 'lost in a deploy');
-const CHANGED = new ModeletError('shutting_down', 'the flow was changed or stopped');
 
 const pipelines: WeakMap<object, Pipeline> = new WeakMap();
 
@@ -79,46 +79,42 @@ export class Pipeline {
   );
   readonly trials: Trials = new Trials();
   readonly access: AccessTable = new AccessTable(systemClock);
-  readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
-  readonly #leases: MessageLeases = new MessageLeases(() => this.#endTimers());
+  /** Takes the messages of the nodes; its state is that of the flows. */
+  readonly #arrivals: Arrivals;
   readonly #succession: Succession;
   readonly #tracing: Tracing;
   readonly #compiled: CompiledHost;
   readonly #hold: HttpHold;
-  readonly #sequencers: Sequencers = new Sequencers();
-  readonly #machine: Promise<Machine>;
-  /** The result of `#machine`; before the first flows run, a default without launcher tools. */
-  #known: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
   readonly #context: RequestContext;
-  #state: PipelineState = 'stopped';
+  /** Resolves when `machine` is known. */
+  readonly #probed: Promise<void>;
+  #machine: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
   #deployment: Deployment = NOTHING_DEPLOYED;
+  /** Whether the user had started an SDK of OpenTelemetry when the flows started. */
+  #isTraced = false;
   #startedConfig: object | undefined;
   /** Distinguishes this start from one that another deploy has overtaken. */
   #start = 0;
-  readonly #untilRunning: UntilRunning;
-  readonly #open: Set<RequestInEngine> = new Set();
   /** Builds the document of a runtime's endpoints; null until `documentedBy` is called. */
   #writeApi: ((service: Service) => string) | null = null;
   #describing: NodeJS.Immediate | null = null;
 
   constructor(RED: NodeAPI) {
     this.RED = RED;
-    this.#untilRunning = new UntilRunning(RED);
-    this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
+    this.#probed = probeLauncher(this.allowedCpus).then((launcher) => {
+      this.#machine = { allowedCpus: this.allowedCpus, launcher };
+    });
+    const clients = new HttpClients(() => this.#endTimers());
     this.#succession = new Succession(RED, {
-      wait: (act) => {
-        if (this.#untilRunning.isFull) return false;
-        this.#untilRunning.add(act);
-        return true;
-      },
-      stranded: (msg) => this.#clients.answerIfEarlier(msg, CHANGED),
+      wait: (act) => this.#arrivals.wait(act),
+      stranded: (msg) => clients.answerIfEarlier(msg, flowsChanged()),
       lost: (msg) => this.#lost(msg),
     });
     this.#tracing = new Tracing((thrown) => logFault(RED, 'tracing stops, because OpenTelemetry threw', thrown));
-    this.#compiled = new CompiledHost(RED, this.#tracing, this.access);
-    this.#hold = new HttpHold(RED, this.#clients, this.#compiled);
+    this.#compiled = new CompiledHost(RED, this.access);
+    this.#hold = new HttpHold(RED, clients, this.#compiled);
     this.#badges = new StatusBadges(this);
     const log = nodeRedLog(RED);
     this.#registry = new Registry({
@@ -137,30 +133,30 @@ export class Pipeline {
       service: (runtime) => this.#registry.get(runtime),
       onChange: () => this.#badges.update(),
       pipeline: () => this.#context,
-      machine: () => this.#known,
+      machine: () => this.#machine,
       log,
     });
     this.#context = {
       RED,
-      access: this.access,
       live: this.live,
-      clients: this.#clients,
-      leases: this.#leases,
-      tracing: this.#tracing,
+      clients,
+      leases: new MessageLeases(() => this.#endTimers()),
       joins: this.joins,
-      open: this.#open,
-      sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
+      open: new Set(),
+      sequencers: new Sequencers(),
       isStopped: () => this.isStopped,
       isCutOff: (id) => this.#succession.isCutOff(id),
       deployment: () => this.#deployment,
-      whenRunning: (deliver) => this.#whenRunning(deliver),
+      tracing: () => (this.#isTraced ? this.#tracing : null),
+      whenRunning: (deliver) => this.#arrivals.whenRunning(deliver),
     };
-    listenToFlows(RED, {
-      stopping: (event) => this.#flowsStopping(event),
-      started: (event) => void this.#flowsStarted(event),
-      failed: () => {
-        if (this.#state === 'starting') this.#stopped();
-      },
+    this.#arrivals = new Arrivals({ context: this.#context, gates: this.gates, joins: this.joins, feeds: this.feeds });
+    RED.events.on('flows:stopping', (event: FlowsEvent) => this.#flowsStopping(event));
+    RED.events.on('flows:started', (event: FlowsEvent) => void this.#flowsStarted(event));
+    RED.events.on('runtime-event', ({ id, payload }: RuntimeEvent) => {
+      // The flows cannot start, because a node type or a module is missing.
+      const isFault = id === 'runtime-state' && payload?.error !== undefined;
+      if (isFault && this.#arrivals.state === 'starting') this.#stopped();
     });
   }
 
@@ -170,7 +166,7 @@ export class Pipeline {
 
   /** Whether no flow runs or is about to start. */
   get isStopped(): boolean {
-    return this.#state === 'stopped';
+    return this.#arrivals.state === 'stopped';
   }
 
   /** Why requests to compiled endpoints go through the flow all the same; null if they do not. */
@@ -183,7 +179,7 @@ export class Pipeline {
   }
 
   get machine(): Machine {
-    return this.#known;
+    return this.#machine;
   }
 
   /** Sets who writes the OpenAPI documents of the engines that listen. A deploy, or a modelet that is ready, changes them. */
@@ -192,89 +188,25 @@ export class Pipeline {
     this.#describe();
   }
 
+  /** Takes in a node until it closes, with the messages that it receives. */
   add(live: LiveNode): void {
+    const { node } = live;
     this.live.add(live);
-  }
-
-  /** Removes a node that closes. If the flows have stopped for good, also waits for the runtimes' processes to end. */
-  async remove(node: Node): Promise<void> {
-    this.live.remove(node);
-    if (this.#state === 'stopped')
-      await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed(), this.trials.closeAll()]);
-  }
-
-  /** Takes a message that a stage, batcher or gate has received. Every message is answered exactly once. */
-  accept(entry: Node, msg: PipelineMessage, done: Done): void {
-    this.#onceRunning(() => this.#begin(entry, msg, done), done);
-  }
-
-  /** Writes a message that has reached a stream response to its HTTP client. */
-  stream(entry: Node, msg: PipelineMessage, done: Done): void {
-    const node = this.live.get(entry.id);
-    if (node?.kind !== 'stream' || node.config instanceof ModeletError) {
-      const reason = node?.config instanceof ModeletError ? node.config : CHANGED;
-      refuse(this.#context, entry, msg, done, reason);
-    } else writeMessage(msg, node.config, DEFAULT_LIMITS.maxPayloadBytes, done);
-  }
-
-  /** Applies a message's order to a gate. */
-  order(entry: Node, msg: PipelineMessage, done: Done): void {
-    this.#onceRunning(() => this.gates.obey(entry, msg, done), done);
-  }
-
-  /** Flushes or drops the queue of the stage behind a node. */
-  actOnQueue(entry: Node, action: 'flush' | 'reset'): void {
-    this.#deployment.routes.get(entry.id)?.service.actOnStage(entry.id, action);
-  }
-
-  /** Sends from the node that has the id when flows run: a deploy may replace a node while a message is on its way. */
-  sendBy(id: string, messages: (object | null)[], done: Done): void {
-    this.#whenRunning(() => {
-      const node = this.live.get(id)?.node;
-      if (node) sendFrom(node, messages);
-      done();
+    this.#arrivals.listenTo(live);
+    // Without a second parameter, Node-RED gives no `done`.
+    node.on('close', (_removed: boolean, done: () => void) => {
+      this.#remove(node).then(done, (error: unknown) => {
+        node.warn(`while closing: ${(error as Error).message}`);
+        done();
+      });
     });
   }
 
-  /** Ends the gate leases of a message that has reached a collector. */
-  collected(msg: PipelineMessage): void {
-    this.#leases.end(msg, endOfMessage(msg));
-  }
-
-  /** Returns the sequencer that keeps the order of a collector's results. */
-  sequencer(collector: string): Sequencer {
-    return this.#sequencers.of(collector);
-  }
-
-  #onceRunning(act: () => void, done: Done): void {
-    if (this.#state === 'running') act();
-    else if (!this.#untilRunning.isFull) this.#untilRunning.add(act, done);
-    else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
-  }
-
-  #begin(entry: Node, msg: PipelineMessage, accepted: Done): void {
-    const feed = this.feeds.waiterFor(msg);
-    const done: Done = (error) => {
-      accepted(error);
-      feed?.();
-    };
-    if (this.gates.enter(entry, msg, done)) return;
-    if (this.live.get(entry.id)?.kind === 'join') {
-      this.joins.take(entry, msg, done);
-      return;
-    }
-    const deployed = this.#deployment.routes.get(entry.id);
-    if (deployed) {
-      new PipelineRequest(this.#context, entry, deployed, msg, done).begin();
-      return;
-    }
-    const reason = this.#deployment.invalid.get(entry.id) ?? 'the node is not deployed';
-    refuse(this.#context, entry, msg, done, new ModeletError('config_invalid', reason));
-  }
-
-  #whenRunning(deliver: () => void): void {
-    if (this.#state === 'starting') this.#untilRunning.add(deliver);
-    else this.#untilRunning.safely(deliver);
+  /** Removes a node that closes. If the flows have stopped for good, also waits for the runtimes' processes to end. */
+  async #remove(node: Node): Promise<void> {
+    this.live.remove(node);
+    if (this.isStopped)
+      await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed(), this.trials.closeAll()]);
   }
 
   #flowsStopping(event: FlowsEvent): void {
@@ -284,10 +216,10 @@ export class Pipeline {
       this.#stopped();
       return;
     }
-    this.#state = 'starting';
+    this.#arrivals.enter('starting');
     this.#hold.hold();
-    this.#clients.noteEarlier();
-    this.#untilRunning.safely(() => this.#succession.pause(this.#isAwaited));
+    this.#context.clients.noteEarlier();
+    this.#arrivals.safely(() => this.#succession.pause(this.#isAwaited));
     const start = this.#start;
     setTimeout(() => {
       // The new flows may never start, and no client may wait for them forever.
@@ -298,7 +230,7 @@ export class Pipeline {
   /** Stops because no flow runs. The engines finish their requests, which are answered directly, and then end. */
   #stopped(): void {
     const error = new ModeletError('shutting_down', 'the flows were stopped');
-    this.#state = 'stopped';
+    this.#arrivals.enter('stopped');
     this.#compiled.close();
     this.#hold.close(error);
     this.loop.stop();
@@ -307,23 +239,24 @@ export class Pipeline {
     void this.#registry.closeAll();
     void this.trials.closeAll();
     this.#succession.end();
-    this.#untilRunning.wake();
-    this.#clients.answerElsewhere(error);
+    this.#arrivals.wake();
+    this.#context.clients.answerElsewhere(error);
   }
 
   async #flowsStarted(event: FlowsEvent): Promise<void> {
     this.#startedConfig = event?.config;
     this.#start += 1;
     const start = this.#start;
-    const machine = await this.#machine;
-    this.#known = machine;
+    await this.#probed;
     if (start !== this.#start) return;
-    this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
+    this.#isTraced = this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
     const flows = liveFlows(this.RED);
     try {
-      this.#registry.reconcile(usedRuntimes(this.live), machine);
+      this.#registry.reconcile(usedRuntimes(this.live), this.#machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
       const services = new Map(this.services.map((service) => [service.id, service]));
+      // Before the deploy, which leaves out what lets every client in.
+      for (const service of this.services) this.#setAccess(service);
       this.#apply(deploy(this.RED, flows, this.live, services, this.access));
     } catch (thrown) {
       // A fault of this package must not end Node-RED, as an unhandled rejection would.
@@ -331,28 +264,32 @@ export class Pipeline {
       this.#compiled.close();
       logFault(this.RED, 'the pipelines could not be deployed', thrown);
     }
-    this.#state = 'running';
+    this.#arrivals.enter('running');
     this.joins.tidy(this.#deployment.joins);
-    this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
-    this.#untilRunning.safely(() => this.#handOver(flows.running));
-    this.#untilRunning.wake();
-    for (const request of this.#open) request.endIfStranded();
+    this.#context.sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
+    this.#arrivals.safely(() => this.#handOver(flows.running));
+    this.#arrivals.wake();
+    for (const request of this.#context.open) request.endIfStranded();
     this.#hold.open();
     this.#badges.update();
+  }
+
+  /** Decides who may use a service from now on. */
+  #setAccess(service: Service): void {
+    const { clients, origins } = this.access.of(service);
+    clients.replace(clientsOf(this.live, service.id));
+    origins.replace(originsOf(this.live, service.id));
   }
 
   /** Gives each service and gate its part of a deploy, and reports warnings and invalid nodes. */
   #apply({ deployment, plans, warnings }: Deployed): void {
     for (const service of this.services) {
-      const { clients, origins } = this.access.of(service);
-      clients.replace(clientsOf(this.live, service.id));
-      origins.replace(originsOf(this.live, service.id));
       const plan = plans.get(service.id);
       if (plan) service.apply(plan.stages, plan.routes, plan.listener);
     }
     const invalid = new Map([...deployment.invalid, ...this.gates.apply(deployment.gates)]);
     this.#deployment = { ...deployment, invalid };
-    this.#compiled.serve(this.#deployment);
+    this.#compiled.serve(this.#deployment, this.#context.tracing());
     this.#describe();
     for (const { id, text } of warnings) this.live.get(id)?.node.warn(text);
     for (const [id, reason] of invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
@@ -381,14 +318,16 @@ export class Pipeline {
     const unguarded = nodesOf(ours, 'http in').filter(({ id }) => !guarded.has(id));
     this.#hold.guard(endpoints, unguarded);
     const isChanged = this.#succession.resume(running, waysOut(ours));
-    this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
+    const { clients } = this.#context;
+    clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), flowsChanged());
     const longestMs = Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
-    if (isChanged) this.#clients.answerInTime(longestMs, LOST, (msg) => this.#lost(msg));
+    if (isChanged) clients.answerInTime(longestMs, LOST, (msg) => this.#lost(msg));
   }
 
   /** Whether a client from before the last deploy, a paced split or a gate lease waits for a message. */
   get #isAwaited(): boolean {
-    return !(this.#clients.isNoneEarlier && this.feeds.isNoneOpen && this.#leases.isNoneHeld);
+    const { clients, leases } = this.#context;
+    return !(clients.isNoneEarlier && this.feeds.isNoneOpen && leases.isNoneHeld);
   }
 
   #endTimers(): void {
@@ -397,8 +336,9 @@ export class Pipeline {
 
   /** Ends a message that a deploy has left without a next node: frees its leases, its paced split and its place. */
   #lost(msg: PipelineMessage): void {
-    this.#leases.end(msg, { kind: 'lost' });
+    const { leases, sequencers } = this.#context;
+    leases.end(msg, { kind: 'lost' });
     this.feeds.waiterFor(msg)?.();
-    if (msg.modelet) this.#sequencers.free(msg.modelet.pass);
+    if (msg.modelet) sequencers.free(msg.modelet.pass);
   }
 }

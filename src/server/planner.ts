@@ -27,12 +27,15 @@ export interface RouteEntry {
 
 export class Planner {
   readonly #numbers: Map<string, number> = new Map();
-  /** The last definition of each stage. */
   readonly #known: Map<number, StageDefinition> = new Map();
+  /** The last definition of each stage by its number, also of those that a later deploy removed. */
+  readonly stages: ReadonlyMap<number, StageDefinition> = this.#known;
   /** Ids of the nodes that gather branches on routes, by number. */
   readonly #gathers: Map<number, string> = new Map();
   #plan: EnginePlan = { stages: [], routes: [] };
-  #entries: ReadonlyMap<string, Route> = new Map();
+  readonly #entries: Map<string, RouteEntry> = new Map();
+  /** The nodes at which messages enter. */
+  readonly entries: ReadonlyMap<string, RouteEntry> = this.#entries;
   /** Number of stages that did not change in the last deploy and kept their workers. */
   #kept = 0;
 
@@ -55,7 +58,7 @@ export class Planner {
   ): EnginePlan {
     const definitions = stages.map((stage) => this.#define(stage));
     const refs = new Map(definitions.map(({ id, ref }) => [id, ref]));
-    const entries = new Map<string, Route>();
+    this.#entries.clear();
     for (const route of routes) {
       const numberOf = (id: string): number => refs.get(id) ?? this.#gather(id);
       const chain = route.stages.map(numberOf);
@@ -63,11 +66,12 @@ export class Planner {
       const leg = route.leg?.next ? renamed(route.leg, numberOf) : null;
       const key = `route ${chain.join('>')} tapped at ${taps.join()}`;
       const ref = this.#number(leg ? `${key} ${JSON.stringify(leg)}` : key);
-      entries.set(route.entry, { ref, stages: chain, taps, ...(leg ? { leg } : {}) });
+      const [stage] = chain;
+      if (stage === undefined) continue;
+      this.#entries.set(route.entry, { stage, route: { ref, stages: chain, taps, ...(leg ? { leg } : {}) } });
     }
-    this.#entries = entries;
     // Several nodes may lead to one route, for example a stage and the batcher before it.
-    const distinct = new Map([...entries.values()].map((route) => [route.ref, route]));
+    const distinct = new Map([...this.#entries.values()].map(({ route }) => [route.ref, route]));
     const revisions = new Map(this.#plan.stages.map(({ ref, revision }) => [ref, revision]));
     this.#kept = definitions.filter(({ ref, revision }) => revisions.get(ref) === revision).length;
     this.#plan = { stages: definitions, routes: [...distinct.values()] };
@@ -81,21 +85,9 @@ export class Planner {
     return this.#plan;
   }
 
-  /** Returns the route of messages that enter at a node, and the first stage on it. */
-  entry(node: string): RouteEntry | undefined {
-    const route = this.#entries.get(node);
-    const stage = route?.stages[0];
-    return route && stage !== undefined ? { route, stage } : undefined;
-  }
-
   /** Returns the number of a stage node's stage, or of the first stage behind another node. */
   stageAt(node: string): number | undefined {
-    return this.#plan.stages.find(({ id }) => id === node)?.ref ?? this.entry(node)?.stage;
-  }
-
-  /** Returns a stage by its number, even if a later deploy removed it. */
-  stage(ref: number): StageDefinition | undefined {
-    return this.#known.get(ref);
+    return this.#plan.stages.find(({ id }) => id === node)?.ref ?? this.#entries.get(node)?.stage;
   }
 
   /** Returns the id of a stage's node, or of a node that gathers branches, by its number, even if a deploy removed it. */
@@ -119,10 +111,10 @@ export class Planner {
   }
 
   #endpoint(spec: EndpointSpec): PlannedEndpoint | null {
-    const entry = this.entry(spec.entry);
+    const entry = this.#entries.get(spec.entry);
     if (!entry) return null;
     const { route, stage } = entry;
-    const stageNames = route.stages.map((ref) => this.stage(ref)?.name ?? String(ref));
+    const stageNames = route.stages.map((ref) => this.#known.get(ref)?.name ?? String(ref));
     return { spec, routeRef: route.ref, stageNames, room: this.roomAt(stage) };
   }
 

@@ -198,7 +198,7 @@ export class Service {
 
   /** Returns a stage by its number in timings, even if a later deploy removed it. */
   stage(ref: number): StageDefinition | undefined {
-    return this.#planner.stage(ref);
+    return this.#planner.stages.get(ref);
   }
 
   /**
@@ -315,7 +315,8 @@ export class Service {
   #deskHost(): DeskHost<RouteEntry> {
     return {
       entryOf: ({ entry }) =>
-        this.#planner.entry(entry) ?? new ModeletError('config_invalid', 'the node is not part of a usable route'),
+        this.#planner.entries.get(entry) ??
+        new ModeletError('config_invalid', 'the node is not part of a usable route'),
       routeOf: ({ route }) => route.ref,
       refusalOf: ({ payload, patient }, { stage }) =>
         this.#client.refusalOf(payload) ??
@@ -326,7 +327,9 @@ export class Service {
       },
       cancel: (id) => this.#client.cancel(id),
       taken: (id, parts) => this.#client.taken(id, parts),
-      onSettled: (id) => this.#admissionQueue.leave(id, (stage) => this.#planner.roomAt(stage)),
+      onSettled: (id, { patient }) => {
+        if (patient) this.#admissionQueue.leave(id, (stage) => this.#planner.roomAt(stage));
+      },
       onFailed: () => {},
       onLog: (record) => this.log(record),
     };

@@ -12,7 +12,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'msgpack is read from the text that Node-RED makes of it',
-    file: 'src/node-red/http/bodies/body-reader.ts',
+    file: 'src/node-red/http/bodies.ts',
     find: "kind === 'msgpack' && body.length > 0 ? body :",
     replace: "kind === 'msgpack' && body.length > 0 ? body.toString() :",
     suite: 'nodered/endpoints/http-bodies',
@@ -45,7 +45,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a body that Node-RED cannot parse gets its bare 500',
-    file: 'src/node-red/http/bodies/body-reader.ts',
+    file: 'src/node-red/http/bodies.ts',
     find: 'if (!terms || request._body) {',
     replace: 'if (!terms || request._body !== true) {',
     suite: 'nodered/endpoints/http-errors',
@@ -53,24 +53,24 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a JSON text is parsed once by Node-RED and once more by the stage',
-    file: 'src/node-red/http/bodies/body-reader.ts',
-    find: 'keepParsed(request);',
-    replace: 'void keepParsed;',
+    file: 'src/node-red/http/bodies.ts',
+    find: 'givenBodies.set(request, request.body);',
+    replace: 'void givenBodies;',
     suite: 'nodered/endpoints/http-bodies',
     test: 'of JSON may be any value, as for the nodes in between, and is parsed once',
   },
   {
     bug: 'an endpoint that leads to no pipeline is answered like one that does',
     file: 'src/node-red/deploy/endpoints.ts',
-    find: 'return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, services) }] : [];',
+    find: 'return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, served) }] : [];',
     replace:
-      'const any = first ? { ...first, ...widest(found) } : { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any, clients: clientsBehind(graph, id, services) }];',
+      'const any = first ? { ...first, ...widest(found) } : { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any, clients: clientsBehind(graph, id, served) }];',
     suite: 'nodered/endpoints/http-bodies',
     test: 'stays as Node-RED made it',
   },
   {
     bug: 'the editor parses the bodies of clients that have not logged in to the HTTP-in nodes',
-    file: 'src/node-red/http/bodies/body-reader.ts',
+    file: 'src/node-red/http/bodies.ts',
     find: 'if (!request._body && isOurs(request)) this.#spare(request);',
     replace: 'if (request._body && isOurs(request)) this.#spare(request);',
     suite: 'nodered/endpoints/http-one-root',

@@ -60,7 +60,7 @@ test('nodes that lead into the same route share it, and other taps make another 
     { entry: 'batcher', stages: ['a', 'b'] },
   ]);
   assert.equal(plan.routes.length, 1);
-  assert.equal(planner.entry('a')?.route.ref, planner.entry('batcher')?.route.ref);
+  assert.equal(planner.entries.get('a')?.route.ref, planner.entries.get('batcher')?.route.ref);
   const tapped = planner.compile(stages, [{ entry: 'a', stages: ['a', 'b'], taps: new Map([['a', ['debug']]]) }]);
   assert.notEqual(tapped.routes[0]?.ref, plan.routes[0]?.ref);
   assert.deepEqual(tapped.routes[0]?.taps, [tapped.stages[0]?.ref]);
@@ -69,10 +69,10 @@ test('nodes that lead into the same route share it, and other taps make another 
 test('an entry leads to its route and first stage, and a node of an earlier deploy leads nowhere', () => {
   const planner = new Planner();
   const plan = planner.compile([planned('a'), planned('b')], [{ entry: 'q', stages: ['b', 'a'] }]);
-  assert.equal(planner.entry('q')?.stage, plan.stages[1]?.ref);
-  assert.deepEqual(planner.entry('q')?.route, plan.routes[0]);
+  assert.equal(planner.entries.get('q')?.stage, plan.stages[1]?.ref);
+  assert.deepEqual(planner.entries.get('q')?.route, plan.routes[0]);
   planner.compile([planned('a')], []);
-  assert.equal(planner.entry('q'), undefined);
+  assert.equal(planner.entries.get('q'), undefined);
   assert.equal(planner.plan.routes.length, 0);
 });
 
@@ -80,9 +80,9 @@ test('a stage keeps its name by number after a deploy has removed it', () => {
   const planner = new Planner();
   const ref = planner.compile([planned('a')], []).stages[0]?.ref as number;
   planner.compile([], []);
-  const { id, name } = planner.stage(ref) ?? {};
+  const { id, name } = planner.stages.get(ref) ?? {};
   assert.deepEqual([id, name], ['a', 'name of a']);
-  assert.equal(planner.stage(999), undefined);
+  assert.equal(planner.stages.get(999), undefined);
 });
 
 test('a check reaches the stages on routes and their versions, each once', () => {

@@ -14,7 +14,7 @@ import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
 import { encodeInput, type TrialReport } from '../../server/trial/trial.ts';
 import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
-import { compileStageIn } from '../adapter.ts';
+import { compileStageIn } from '../live-nodes.ts';
 import type { Pipeline } from '../pipeline.ts';
 
 /** The properties of the stage as the dialog has them, and its sample; without a sample, the modelet's own example. */

@@ -7,7 +7,7 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { ListenerSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { AccessTable } from '../../endpoint/clients/clients.ts';
+import type { AccessTable, Clients } from '../../endpoint/clients/clients.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';
@@ -22,7 +22,7 @@ import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/w
 import type { Service } from '../../server/service.ts';
 import { type LiveFlows, type LiveNodes, tabNames } from '../live-nodes.ts';
 import { brokerSecrets } from './broker-access.ts';
-import { type Endpoint, endpointsTo, entryTerms } from './endpoints.ts';
+import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import { httpFacts } from './http-facts.ts';
 import { listenersOf } from './listeners.ts';
@@ -30,6 +30,8 @@ import { listenersOf } from './listeners.ts';
 export interface DeployedRoute {
   readonly route: CompiledRoute;
   readonly service: Service;
+  /** The clients that may use the runtime; null: every client may. */
+  readonly clients: Clients | null;
   /** The first stage. Its input property and code decide which parts of the message are sent. */
   readonly first: StageConfig;
   /** Whether a stage of the route reads more of the message than its payload. */
@@ -124,7 +126,7 @@ export function deploy(
   });
   const invalid = new Map(plan.invalid);
   const { stages, stageNames, joins } = plan;
-  const routes = deployRoutes(graph, plan, live, services);
+  const routes = deployRoutes(graph, plan, live, { services, access });
   const { gates, doubled } = deployGates(
     { graph, live, batching: plan.batching, tabName: tabNames(flows.definitions) },
     invalid,
@@ -220,14 +222,16 @@ function deployRoutes(
   graph: Graph,
   { routes: planned }: FlowPlan,
   live: LiveNodes,
-  services: Services,
+  { services, access }: ServedRuntimes,
 ): Map<string, DeployedRoute> {
   const routes = new Map<string, DeployedRoute>();
   for (const [entry, route] of planned) {
     const service = services.get(route.runtime);
     const first = stageConfig(live, route.stages[0] as string);
     if (!service || !first) throw new Error(`the runtime of ${entry} was not started`);
-    routes.set(entry, { route, service, first, wantsMeta: readMore(graph, route.stages) });
+    const { clients: known } = access.of(service);
+    const clients = known.areNeeded ? known : null;
+    routes.set(entry, { route, service, clients, first, wantsMeta: readMore(graph, route.stages) });
   }
   return routes;
 }

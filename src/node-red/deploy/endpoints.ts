@@ -18,7 +18,7 @@ export interface EntryTerms {
   readonly maxBytes: number;
   /** Counts a request that was refused before it reached a node. */
   readonly countRefused: (error: ModeletError) => void;
-  /** Undefined: there is no runtime. */
+  /** Undefined: pages of other origins may not call. */
   readonly origins: Origins | undefined;
 }
 
@@ -28,12 +28,12 @@ export interface Endpoint extends EntryTerms {
   readonly method: string;
   /** URL as set in the HTTP-in node; may contain `:name` and `*`. */
   readonly url: string;
-  /** Of each runtime that its messages can reach. A request must be admitted by all. */
+  /** Of each runtime with keys that its messages can reach. A request must be admitted by all. */
   readonly clients: readonly Clients[];
 }
 
 /** The services by runtime, and who may use each. */
-interface ServedRuntimes {
+export interface ServedRuntimes {
   readonly services: ReadonlyMap<string, Service>;
   readonly access: AccessTable;
 }
@@ -51,7 +51,7 @@ export function endpointsTo(
   });
 }
 
-/** Returns the clients of all runtimes behind an HTTP-in node, also those behind other stages. */
+/** Returns the clients of all runtimes with keys behind an HTTP-in node, also those behind other stages. */
 function clientsBehind(graph: Graph, id: string, { services, access }: ServedRuntimes): Clients[] {
   const next = (at: string): readonly string[] => {
     const node = graph.get(at);
@@ -63,7 +63,8 @@ function clientsBehind(graph: Graph, id: string, { services, access }: ServedRun
   });
   return [...new Set(runtimes)].flatMap((runtime) => {
     const service = services.get(runtime);
-    return service ? access.of(service).clients : [];
+    const clients = service && access.of(service).clients;
+    return clients?.areNeeded ? clients : [];
   });
 }
 
@@ -86,7 +87,8 @@ export function entryTerms(
       const maxBytes =
         gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
       const held = service?.config.holdOnDeploy ?? gate !== undefined;
-      const origins = service && access.of(service).origins;
+      const own = service && access.of(service).origins;
+      const origins = own?.areSet ? own : undefined;
       return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error), origins }];
     }),
   );

@@ -3,7 +3,7 @@ import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import type { FeedConfig } from '../../config/compile.ts';
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { readMessageBody } from '../http/bodies/request-body.ts';
+import { readMessageBody } from '../http/bodies.ts';
 import { deliverToCatchNodes } from '../request/error-exit.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import { feedItems } from './feed-source.ts';

@@ -13,19 +13,22 @@ import type { Gate } from '../../gate/gate.ts';
 import type { Lease } from '../../gate/leases.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedGate } from '../deploy/gate-deployment.ts';
-import { readMessageBody } from '../http/bodies/request-body.ts';
+import { readMessageBody } from '../http/bodies.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
-import { checkTimeout, numberIn, priorityOf, timeoutOf } from '../request/message-fields.ts';
 import { endOfError, endOfMessage, type LeaseHold } from '../request/message-leases.ts';
 import {
+  checkTimeout,
   continueTrace,
   type Done,
   forgetError,
   keepingClient,
   type ModeletTrace,
+  numberIn,
   type PipelineMessage,
+  priorityOf,
   sendFrom,
+  timeoutOf,
 } from '../request/messages.ts';
 
 /** A gate and its settings at the time a message arrives. */

@@ -5,10 +5,10 @@
  */
 import { type AnswerBody, answerBody, refusedBody, SHOULD_RETRY, type WrittenForm } from '../../endpoint/answer.ts';
 import { type AnswerForm, answerForm, kindOfHeader } from '../../endpoint/media-type.ts';
-import { asksBase64, inBase64, isForEmbeddings } from '../../endpoint/streaming/embeddings.ts';
+import { inBase64, isForEmbeddings } from '../../endpoint/streaming/embeddings.ts';
 import { jsonable } from '../../endpoint/values/jsonable.ts';
 import type { PipelineMessage } from '../request/messages.ts';
-import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
+import type { HttpRequest, HttpResponse } from './http-types.ts';
 
 /** Types of values that Node-RED or Express cannot send: they throw. */
 const UNSENDABLE: ReadonlySet<string> = new Set(['boolean', 'bigint', 'function', 'symbol']);
@@ -21,9 +21,16 @@ export function setAnswerForm(request: HttpRequest, response: HttpResponse): voi
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
   const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOfHeader(contentType));
-  const isAsked = isForEmbeddings(request.path);
   // The body is parsed later.
-  answerAs(form, response, (value) => (isAsked && asksBase64(request.body) ? inBase64(value) : value));
+  answerAs(form, response, (value) => {
+    const { encoding_format: format } = (request.body ?? {}) as { readonly encoding_format?: unknown };
+    return format === 'base64' && isForEmbeddings(request.path) ? inBase64(value) : value;
+  });
+}
+
+/** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */
+export function asksOnly({ method }: HttpRequest): boolean {
+  return method === 'GET' || method === 'HEAD';
 }
 
 /** @param prepared returns a value as the client wants it */

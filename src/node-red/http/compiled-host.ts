@@ -25,7 +25,6 @@ const LOOK_MS = 100;
 
 export class CompiledHost {
   readonly #RED: NodeAPI;
-  readonly #tracing: Tracing;
   readonly #access: AccessTable;
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #sockets: Sockets;
@@ -43,10 +42,9 @@ export class CompiledHost {
   #barred: string | null = null;
   #lookAt = 0;
 
-  constructor(RED: NodeAPI, tracing: Tracing, access: AccessTable) {
+  constructor(RED: NodeAPI, access: AccessTable) {
     this.#RED = RED;
     this.#sockets = new Sockets(this, systemClock);
-    this.#tracing = tracing;
     this.#access = access;
     const settings = RED.settings as HostSettings;
     this.#place = hostPlace(settings, isOwnCommand(), Number.parseInt(String(RED.version()), 10));
@@ -55,12 +53,12 @@ export class CompiledHost {
     this.#root = httpRoot(RED.settings as HttpSettings).replace(/\/$/, '');
   }
 
-  /** Serves the endpoints of a deploy from now on, in one step. */
-  serve(deployment: Deployment): void {
+  /** Serves the endpoints of a deploy from now on, in one step. @param tracing null: requests have no spans */
+  serve(deployment: Deployment, tracing: Tracing | null): void {
     const { endpoints, uncompiled } = deployment.compiled;
     this.#mayHaveUpgrades = endpoints.length + uncompiled.length > 0;
     this.#uncompiled = new Map(uncompiled.map(({ path, reason }) => [path, reason]));
-    const served = endpoints.flatMap((spec) => this.#prepare(spec, deployment) ?? []);
+    const served = endpoints.flatMap((spec) => this.#prepare(spec, deployment, tracing) ?? []);
     this.#endpoints.replace(served, pathRules(this.#RED.settings as HttpSettings));
     const server = this.#RED.server as unknown as Server | undefined;
     if (server) this.#sockets.serve(server);
@@ -107,7 +105,7 @@ export class CompiledHost {
     return this.#isBarred ? endpoints.takeModel(request, response, url) : endpoints.take(request, response, url);
   }
 
-  #prepare(spec: EndpointSpec, deployment: Deployment): ServedEndpoint | null {
+  #prepare(spec: EndpointSpec, deployment: Deployment, tracing: Tracing | null): ServedEndpoint | null {
     const deployed = deployment.routes.get(spec.entry);
     const answers = [spec.answer, ...(spec.failure ? [spec.failure] : [])];
     if (!deployed || answers.some((answer) => flawOf(answer) !== null) || this.#isOfEditor(spec.path)) return null;
@@ -119,11 +117,11 @@ export class CompiledHost {
     const headers = isDecided ? [] : this.#headersInFront;
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
     const stageNames = route.stages.map((id) => deployment.stageNames.get(id) ?? id);
-    const behind = { RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages, stageNames };
+    const behind = { RED: this.#RED, tracing, service, spec, stages: route.stages, stageNames };
     return {
       spec: { ...spec, model },
       clients: clients.areNeeded ? clients : null,
-      origins: this.#originsOf(origins),
+      origins: isDecided ? this.#originsOf(origins) : null,
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
       runtime: new DeskEndpoint(service, spec, new EndpointOfFlow(behind)),
       stageNames,

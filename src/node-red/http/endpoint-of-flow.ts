@@ -3,21 +3,25 @@
  * way: spans, log lines, and copies for debug nodes.
  */
 import type { Node, NodeAPI } from 'node-red';
+import { type Deadline, systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/endpoints.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { LogRecord, ModeletDescription } from '../../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import type { EndpointHost, RequestWatcher } from '../../endpoint/desk-endpoint.ts';
 import type { EndpointRequest, EndpointRuntime } from '../../endpoint/served-endpoint.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
 import { missingIn } from '../../observe/views/snapshot.ts';
 import type { Service } from '../../server/service.ts';
+import { decodePayload } from '../../wire/codec/codec.ts';
 import { noteUnhandled } from '../request/error-exit.ts';
-import { DebugCopies } from './debug-copies.ts';
+import { appendTimings, type ModeletTrace, newTrace } from '../request/messages.ts';
+import { lastPlace, sequenceOf } from '../request/part-messages.ts';
 
 export interface FlowBehind {
   readonly RED: NodeAPI;
-  readonly tracing: Tracing;
+  /** null: requests have no spans. */
+  readonly tracing: Tracing | null;
   readonly service: Service;
   readonly spec: EndpointSpec;
   /** Ids of the stages, in the order of the route. */
@@ -28,15 +32,17 @@ export interface FlowBehind {
 
 export class EndpointOfFlow implements EndpointHost {
   readonly #flow: FlowBehind;
+  readonly watch: EndpointHost['watch'];
 
   constructor(flow: FlowBehind) {
     this.#flow = flow;
+    this.watch = flow.tracing || flow.spec.copies.length > 0 ? (request) => this.#watch(request) : null;
   }
 
   /** Watches a request for OpenTelemetry, and for debug nodes beside the endpoint. */
-  watch({ requestId, deadline, http }: EndpointRequest): RequestWatcher | null {
+  #watch({ requestId, deadline, http }: EndpointRequest): RequestWatcher | null {
     const { RED, spec, tracing } = this.#flow;
-    const traced = tracing.begin(http);
+    const traced = tracing?.begin(http);
     const copies = spec.copies.length > 0 ? new DebugCopies(RED, spec, requestId, deadline) : null;
     if (!traced && !copies) return null;
     return {
@@ -95,5 +101,53 @@ export class EndpointOfFlow implements EndpointHost {
 
   #nameOf(ref: number): string {
     return this.#flow.service.stage(ref)?.name ?? String(ref);
+  }
+}
+
+/**
+ * Copies of one request's result for the debug nodes beside a compiled endpoint: the messages that they would get in the
+ * flow, without `req` and `res`.
+ */
+class DebugCopies {
+  readonly #RED: NodeAPI;
+  readonly #spec: EndpointSpec;
+  readonly #trace: ModeletTrace;
+  readonly #msgid: string;
+  /** Number of parts so far. */
+  #count = 0;
+
+  constructor(RED: NodeAPI, spec: EndpointSpec, requestId: string, deadline: Deadline) {
+    this.#RED = RED;
+    this.#spec = spec;
+    this.#trace = newTrace(requestId, deadline);
+    this.#msgid = RED.util.generateId();
+  }
+
+  part(part: Payload, index: number): void {
+    this.#count = index + 1;
+    this.#trace.totalMs = systemClock.now() - this.#trace.startedAt;
+    const parts = sequenceOf(this.#trace, { index });
+    for (const id of this.#spec.parts?.copies ?? []) this.#send(id, { payload: decodePayload(part), parts });
+  }
+
+  result({ timings, gathered }: Settlement, value: Payload, nameOf: (ref: number) => string): void {
+    appendTimings(this.#trace, timings, nameOf);
+    const branches = gathered ? { branches: gathered.branches } : {};
+    for (const id of this.#spec.copies) {
+      const payload = decodePayload(value);
+      if (!this.#spec.parts) this.#send(id, { payload, ...branches });
+      else this.#send(id, this.#end(payload));
+    }
+  }
+
+  /** Returns the message that follows all parts. */
+  #end(payload: unknown): object {
+    const parts = sequenceOf(this.#trace, lastPlace(this.#count, payload));
+    return { ...(payload === null ? {} : { payload }), parts, complete: true };
+  }
+
+  #send(id: string, content: object): void {
+    const msg = { _msgid: this.#msgid, ...content, modelet: structuredClone(this.#trace) };
+    this.#RED.nodes.getNode(id)?.receive(msg);
   }
 }

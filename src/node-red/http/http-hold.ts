@@ -1,6 +1,6 @@
 /**
  * Middleware in front of the HTTP-in nodes that lead to a pipeline. Lets compiled endpoints take their requests. For the
- * others, prepares the request's body and the answer's form.
+ * others, finds the node by method and path, and prepares the request's body and the answer's form.
  * Holds requests during a deploy: their routes do not exist until the new flows have started, and Node-RED would answer
  * 404. Answers 503 when the flows have stopped for good.
  */
@@ -14,11 +14,10 @@ import type { Endpoint } from '../deploy/endpoints.ts';
 import { isEditors, moveBeforePreflights } from '../deploy/http-facts.ts';
 import { answerError } from '../request/direct-answers.ts';
 import type { HttpClients } from '../request/http-clients.ts';
-import { setAnswerForm } from './answer-form.ts';
-import { BodyReader } from './bodies/body-reader.ts';
+import { asksOnly, setAnswerForm } from './answer-form.ts';
+import { BodyReader } from './bodies.ts';
 import type { CompiledHost } from './compiled-host.ts';
-import { GuardedEndpoints } from './guarded-endpoints.ts';
-import { asksOnly, fullPath, type HttpRequest, type HttpResponse } from './http-types.ts';
+import type { HttpRequest, HttpResponse } from './http-types.ts';
 
 type Handler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
 
@@ -26,6 +25,23 @@ type GateState =
   | { readonly tag: 'open' }
   | { readonly tag: 'holding'; readonly held: Set<() => void> }
   | { readonly tag: 'closed'; readonly error: ModeletError };
+
+interface Address {
+  readonly method: string;
+  readonly url: string;
+}
+
+interface Guarded<Endpoint> {
+  readonly endpoint: Endpoint;
+  readonly method: string;
+  readonly parts: readonly Part[];
+}
+
+/** A set of positions in a path, its end included: 1 at each position in the set. */
+type Places = Uint8Array;
+
+/** Matches a part of a path pattern: maps the positions at which it may begin to those at which it may end. */
+type Part = (starts: Places, path: string) => Places;
 
 const MOST_HELD = 1000;
 const LONGEST_HOLD_MS = 15_000;
@@ -38,7 +54,8 @@ export class HttpHold {
   readonly #others: GuardedEndpoints<HttpInNode> = new GuardedEndpoints();
   readonly #bodies: BodyReader;
   readonly #RED: NodeAPI;
-  readonly #settings: HttpSettings;
+  /** Path below which the HTTP-in nodes listen, without a slash at its end. */
+  readonly #root: string;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
 
   /** @param clients records each request that passes */
@@ -47,7 +64,7 @@ export class HttpHold {
     this.#clients = clients;
     this.#compiled = compiled;
     this.#bodies = new BodyReader(RED);
-    this.#settings = RED.settings as HttpSettings;
+    this.#root = httpRoot(RED.settings as HttpSettings).replace(/\/$/, '');
     const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
     // The compiler of endpoints knows it by its name, see http-facts.ts.
@@ -119,10 +136,9 @@ export class HttpHold {
   /** Whether a request that the editor's server has first leads to a pipeline. */
   #isOurs(request: HttpRequest): boolean {
     const whole = originForm(request.originalUrl).split('?', 1)[0] as string;
-    const root = httpRoot(this.#settings).replace(/\/$/, '');
     const { method } = request;
-    if (!whole.startsWith(`${root}/`) || isEditors(this.#RED, method, whole)) return false;
-    return this.#endpoints.find({ method, path: unescapedPath(whole.slice(root.length)) }) !== undefined;
+    if (!whole.startsWith(`${this.#root}/`) || isEditors(this.#RED, method, whole)) return false;
+    return this.#endpoints.find({ method, path: unescapedPath(whole.slice(this.#root.length)) }) !== undefined;
   }
 
   /** Finds the endpoint of a request, also if its path is encoded more than it must be, and Express would not know it. */
@@ -149,8 +165,7 @@ export class HttpHold {
   /** Whether the request's client may use all runtimes behind the endpoint. Answers it if not. */
   #isAllowed(request: HttpRequest, response: HttpResponse, { clients, countRefused }: Endpoint): boolean {
     try {
-      const path = fullPath(this.#settings, request);
-      for (const one of clients) one.admit(request.headers, response, path);
+      for (const one of clients) one.admit(request.headers, response, `${this.#root}${request.path}`);
       return true;
     } catch (thrown) {
       const error = asModeletError(thrown, 'unauthorized');
@@ -189,4 +204,81 @@ export class HttpHold {
     };
     held.add(release);
   }
+}
+
+/** Finds an HTTP-in node by method and path. */
+export class GuardedEndpoints<Endpoint extends Address> {
+  #guarded: readonly Guarded<Endpoint>[] = [];
+
+  /** Replaces the endpoints. */
+  set(endpoints: readonly Endpoint[]): void {
+    this.#guarded = endpoints.map((endpoint) => ({
+      endpoint,
+      method: endpoint.method.toUpperCase(),
+      parts: partsOf(endpoint.url),
+    }));
+  }
+
+  find(request: Pick<HttpRequest, 'method' | 'path'>): Endpoint | undefined {
+    // As in Express: a GET endpoint also answers HEAD.
+    const wanted = request.method === 'HEAD' ? 'GET' : request.method;
+    const path = request.path.toLowerCase();
+    return this.#guarded.find(({ method, parts }) => method === wanted && isMatch(parts, path))?.endpoint;
+  }
+}
+
+/**
+ * Parses the Express path patterns that HTTP-in nodes use: `:name`, `:name?` and `*`. A regular expression would
+ * backtrack: with two parameters in a segment, it tries every way to divide the client's text.
+ */
+function partsOf(url: string): Part[] {
+  const path = url.startsWith('/') ? url : `/${url}`;
+  return path.split(/(\/:\w+\?|:\w+|\*)/).map((part) => {
+    if (/^\/:\w+\?$/.test(part)) return optionalSegment;
+    if (part.startsWith(':')) return segment;
+    return part === '*' ? anything : exactly(part.toLowerCase());
+  });
+}
+
+/** Whether a path matches a pattern. A slash at the end of the path is ignored. */
+function isMatch(parts: readonly Part[], path: string): boolean {
+  const start = noPlace(path);
+  start[0] = 1;
+  const ends = parts.reduce((starts, part) => part(starts, path), start);
+  return ends[path.length] === 1 || (path.endsWith('/') && ends[path.length - 1] === 1);
+}
+
+function noPlace(path: string): Places {
+  return new Uint8Array(path.length + 1);
+}
+
+function exactly(text: string): Part {
+  return (starts, path) => {
+    const ends = noPlace(path);
+    for (let at = starts.indexOf(1); at >= 0; at = starts.indexOf(1, at + 1)) {
+      if (path.startsWith(text, at)) ends[at + text.length] = 1;
+    }
+    return ends;
+  };
+}
+
+/** Matches one or more characters, up to the next slash. */
+function segment(starts: Places, path: string): Places {
+  const ends = noPlace(path);
+  let isInside = false;
+  for (let at = 0; at < path.length; at += 1) {
+    isInside = (isInside || starts[at] === 1) && path[at] !== '/';
+    if (isInside) ends[at + 1] = 1;
+  }
+  return ends;
+}
+
+function optionalSegment(starts: Places, path: string): Places {
+  const ends = segment(exactly('/')(starts, path), path);
+  return ends.map((end, at) => end | (starts[at] as number));
+}
+
+function anything(starts: Places, path: string): Places {
+  const first = starts.indexOf(1);
+  return first < 0 ? starts : noPlace(path).fill(1, first);
 }

@@ -50,11 +50,6 @@ export function fullPath(settings: HttpSettings, { path }: Pick<HttpRequest, 'pa
   return `${httpRoot(settings).replace(/\/$/, '')}${path}`;
 }
 
-/** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */
-export function asksOnly({ method }: HttpRequest): boolean {
-  return method === 'GET' || method === 'HEAD';
-}
-
 /**
  * Loads a handler from the packages that Node-RED's HTTP-in nodes use, so that it is exactly theirs.
  * @throws Error if the package is not found

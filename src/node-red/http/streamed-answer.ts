@@ -15,9 +15,14 @@ import { formOf, type StreamForm, streamForm } from '../../endpoint/streaming/st
 import type { PartsExit } from '../../flow/http/http-ways.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { answerWithResult, behindParts, saysErrors } from '../request/direct-answers.ts';
-import { caughtError, type Done, type ErrorInfo, type PipelineMessage } from '../request/messages.ts';
+import {
+  caughtError,
+  type Done,
+  type ErrorInfo,
+  type PipelineMessage,
+  stripConnectionHeaders,
+} from '../request/messages.ts';
 import type { HttpResponse } from './http-types.ts';
-import { stripConnectionHeaders } from './response-headers.ts';
 
 /** A stream to an HTTP client. */
 interface Streamed {

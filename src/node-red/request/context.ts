@@ -3,15 +3,14 @@
  * `Pipeline` creates the context; the files of requests and gates depend only on this interface.
  */
 import type { NodeAPI } from 'node-red';
-import type { ModeletError } from '../../core/errors.ts';
-import type { AccessTable } from '../../endpoint/clients/clients.ts';
+import { ModeletError } from '../../core/errors.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import type { HttpClients } from './http-clients.ts';
 import type { MessageLeases } from './message-leases.ts';
 import type { PipelineMessage } from './messages.ts';
-import type { Sequencer } from './sequencer.ts';
+import type { Sequencers } from './sequencer.ts';
 
 /** A request in the engine. A deploy may remove the nodes that would send its result on. */
 export interface RequestInEngine {
@@ -29,19 +28,23 @@ export interface RequestContext {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
-  readonly access: AccessTable;
   readonly leases: MessageLeases;
-  readonly tracing: Tracing;
   readonly joins: BranchFailures;
   /** Requests in the engine. */
   readonly open: Set<RequestInEngine>;
-  /** Returns the sequencers of the collectors that are wired directly to a stage and keep the order of arrival. */
-  sequencers(stage: string): readonly Sequencer[];
+  readonly sequencers: Sequencers;
   /** Whether the flows have stopped for good. A message that a node sends now reaches no other node. */
   isStopped(): boolean;
   /** Whether a deploy has removed every path from a node to an HTTP response. */
   isCutOff(id: string): boolean;
   deployment(): Deployment;
+  /** Returns what makes spans of requests; null if the user has started no SDK. */
+  tracing(): Tracing | null;
   /** Calls `deliver` now, or after the current deploy. */
   whenRunning(deliver: () => void): void;
+}
+
+/** The error of a message whose next nodes are gone. */
+export function flowsChanged(): ModeletError {
+  return new ModeletError('shutting_down', 'the flow was changed or stopped');
 }

@@ -10,7 +10,7 @@ import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
 import type { LiveNode } from '../live-nodes.ts';
 import { logAtNode, oneLine } from '../log.ts';
-import type { RequestContext } from './context.ts';
+import { flowsChanged, type RequestContext } from './context.ts';
 import { answerDirectly } from './direct-answers.ts';
 import {
   continueTrace,
@@ -123,7 +123,7 @@ function failingStage(context: RequestContext, error: ModeletError, { kind, node
 
 /** Ends a message whose next nodes are gone: only an HTTP client can still get an answer. */
 export function endWithoutFlow(leaving: Leaving, error?: ModeletError): void {
-  const reason = error ?? new ModeletError('shutting_down', 'the flow was changed or stopped');
+  const reason = error ?? flowsChanged();
   answerDirectly(leaving.msg, reason, leaving.trace.requestId);
   leaving.done();
 }

@@ -9,7 +9,7 @@ import type { PlannedJoin } from '../../flow/joins.ts';
 import { branchesBehind } from '../../flow/walk.ts';
 import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../ledger/gathers.ts';
 import type { Feeds } from '../feed/feeds.ts';
-import type { RequestContext } from './context.ts';
+import { flowsChanged, type RequestContext } from './context.ts';
 import { deliverError, refuse } from './error-exit.ts';
 import { endOfError, type LeaseHold } from './message-leases.ts';
 import {
@@ -108,7 +108,7 @@ export class Joins {
 
   /** Call after a deploy: ends the gathers of nodes that are gone, or have other settings or branches. */
   tidy(joins: ReadonlyMap<string, PlannedJoin>): void {
-    const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
+    const error = flowsChanged();
     for (const [id, { revision, gathers }] of [...this.#byNode]) {
       const now = joins.get(id)?.revision;
       if (now === revision) continue;
@@ -208,7 +208,7 @@ export class Joins {
     const { msg } = held;
     const node = context.live.get(id)?.node;
     if (!node || context.isStopped()) {
-      this.#fail(id, held, trace, new ModeletError('shutting_down', 'the flow was changed or stopped'));
+      this.#fail(id, held, trace, flowsChanged());
       return;
     }
     try {

@@ -1,10 +1,16 @@
-/** Messages of a pipeline: starts or continues `msg.modelet`, and writes results, timings and errors. */
+/**
+ * Messages of a pipeline: continues `msg.modelet`, reads from a message what a request needs, and writes results, timings
+ * and errors.
+ */
 import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
+import type { RuntimeConfig } from '../../config/compile.ts';
 import { systemClock } from '../../core/clock.ts';
-import { isLasting, type ModeletError } from '../../core/errors.ts';
+import { isLasting, ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
+import { stickyHash } from '../../core/versions.ts';
 import { SHOULD_RETRY } from '../../endpoint/answer.ts';
+import { parseTimeout } from '../../endpoint/request-head.ts';
 import { enterRequest, type Headers, PROCESS_TAG } from '../../endpoint/request-id.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
@@ -224,4 +230,107 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
     Object.assign(msg, req === undefined ? {} : { req }, res === undefined ? {} : { res });
     throw thrown;
   }
+}
+
+export type TimeLimits = Pick<RuntimeConfig, 'timeoutMs' | 'flowTimeoutMs'>;
+
+const LARGEST_PRIORITY = 2 ** 31 - 1;
+
+/**
+ * Returns the time limit in ms; 0: no limit. `msg.timeout`, else the header `timeout` of an HTTP request, can only
+ * shorten the runtime's limit.
+ */
+export function timeoutOf(msg: PipelineMessage, { timeoutMs, flowTimeoutMs }: TimeLimits): number {
+  const limit = msg.res ? timeoutMs : flowTimeoutMs;
+  const own = numberIn(msg['timeout'] ?? timeoutHeader(msg));
+  if (!(own > 0)) return limit;
+  return limit === 0 ? own : Math.min(limit, own);
+}
+
+/** @throws ModeletError `bad_request` if `msg.timeout` is not set and the header `timeout` is not a positive number */
+export function checkTimeout(msg: PipelineMessage): void {
+  const header = timeoutHeader(msg);
+  if (msg['timeout'] === undefined) parseTimeout(header);
+}
+
+/** Returns the header `timeout`, or undefined if no HTTP client waits for the request. */
+function timeoutHeader({ req, res }: PipelineMessage): string | string[] | undefined {
+  return res ? req?.headers?.['timeout'] : undefined;
+}
+
+export function priorityOf(msg: PipelineMessage): number {
+  const priority = numberIn(msg['priority']);
+  if (!Number.isFinite(priority)) return 0;
+  return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
+}
+
+/**
+ * Returns the hash of the value whose requests stay on one version of a stage; 0 if the message has no such value.
+ */
+export function stickyOf(RED: NodeAPI, msg: NodeMessage, property: string): number {
+  try {
+    return stickyHash(RED.util.getMessageProperty(msg, property));
+  } catch {
+    // The object that would hold the value is missing.
+    return 0;
+  }
+}
+
+/** Returns a number or a numeric string as a number; NaN for any other value. */
+export function numberIn(property: unknown): number {
+  return typeof property === 'number' || typeof property === 'string' ? Number(property) : Number.NaN;
+}
+
+/**
+ * Returns the value that a stage reads. A missing property is undefined, as in Node-RED's core nodes.
+ * @throws ModeletError `invalid_input` if the object that would hold the property is missing; names the missing part
+ */
+export function readMessageProperty(RED: NodeAPI, msg: NodeMessage, expression: string): unknown {
+  try {
+    return RED.util.getMessageProperty(msg, expression);
+  } catch (thrown) {
+    const missing = missingPart(RED, msg, expression);
+    if (missing === null) throw thrown;
+    const what = /^req\.files\b/.test(missing) ? 'no file was sent' : `${missing} is missing`;
+    throw new ModeletError('invalid_input', `${what}: the stage reads msg.${expression}`);
+  }
+}
+
+/** Returns the first missing part of a path, for example `payload.image` of `payload.image.data`; null if none is. */
+function missingPart(RED: NodeAPI, msg: NodeMessage, expression: string): string | null {
+  let part: unknown = msg;
+  let way = '';
+  for (const key of RED.util.normalisePropertyExpression(expression, msg)) {
+    if (part === undefined || part === null) return way;
+    part = (part as Record<string | number, unknown>)[key as string];
+    way += typeof key === 'number' ? `[${key}]` : `${way === '' ? '' : '.'}${String(key)}`;
+  }
+  return null;
+}
+
+/** Header with which an `http request` node marks the headers that it leaves. */
+const MARK = 'x-node-red-request-node';
+
+const OF_THE_CONNECTION: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'content-length',
+  'content-encoding',
+  MARK,
+]);
+
+/** Removes connection headers if `http request` left them. Headers without the mark are the user's own and stay. */
+export function stripConnectionHeaders(msg: PipelineMessage): void {
+  const { headers } = msg;
+  if (headers === null || typeof headers !== 'object' || !Object.hasOwn(headers, MARK)) return;
+  const named = String(headers['connection'] ?? '').split(',');
+  const stripped = new Set([...OF_THE_CONNECTION, ...named.map((name) => name.trim().toLowerCase())]);
+  msg.headers = Object.fromEntries(Object.entries(headers).filter(([name]) => !stripped.has(name.toLowerCase())));
 }

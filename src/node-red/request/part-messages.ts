@@ -4,10 +4,9 @@
  */
 import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { stripConnectionHeaders } from '../http/response-headers.ts';
-import type { RequestContext } from './context.ts';
+import { flowsChanged, type RequestContext } from './context.ts';
 import { willAnswer } from './direct-answers.ts';
-import { type ModeletTrace, type PipelineMessage, sendFrom } from './messages.ts';
+import { type ModeletTrace, type PipelineMessage, sendFrom, stripConnectionHeaders } from './messages.ts';
 
 /** `msg.parts` as the core split and join nodes define it. */
 interface Parts {
@@ -62,7 +61,7 @@ export class PartMessages {
     // A stream response directly behind the stage needs no messages.
     const isWanted = collectors.length > 0 || streaming.has(this.#exit);
     if (isStopped() || output === null || !isWanted) {
-      throw new ModeletError('shutting_down', 'the flow was changed or stopped');
+      throw flowsChanged();
     }
     for (const id of collectors) {
       const collector = live.get(id)?.node;

@@ -16,13 +16,12 @@ import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
-import { readRequest } from '../http/bodies/request-body.ts';
+import { readRequest } from '../http/bodies.ts';
 import { fullPath, type HttpRequest } from '../http/http-types.ts';
 import { isStreamOver, streamTo, whenClientRead } from '../http/streamed-answer.ts';
-import type { RequestContext } from './context.ts';
+import { flowsChanged, type RequestContext } from './context.ts';
 import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import { priorityOf, readMessageProperty, stickyOf, timeoutOf } from './message-fields.ts';
 import { endOfError, type LeaseHold } from './message-leases.ts';
 import {
   appendTimings,
@@ -32,7 +31,11 @@ import {
   type ModeletTrace,
   noteGathers,
   type PipelineMessage,
+  priorityOf,
+  readMessageProperty,
   sendFrom,
+  stickyOf,
+  timeoutOf,
   writeResult,
   writeValue,
 } from './messages.ts';
@@ -65,10 +68,10 @@ export class PipelineRequest {
     this.#msg = msg;
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
     this.#leaseHold = context.leases.enter(msg);
-    this.#traced = context.tracing.begin(msg.req);
+    this.#traced = context.tracing()?.begin(msg.req) ?? null;
     const { exit } = deployed.route;
-    this.#sequencers = context.sequencers(exit);
-    const { parting, streaming } = context.deployment();
+    const { ordering, parting, streaming } = context.deployment();
+    this.#sequencers = (ordering.get(exit) ?? []).map((id) => context.sequencers.of(id));
     const response = streaming.get(exit);
     const inParts = response !== undefined || (parting.get(exit) ?? []).length > 0;
     this.#parts = inParts ? new PartMessages(context, msg, this.#trace, exit) : null;
@@ -139,8 +142,8 @@ export class PipelineRequest {
    */
   #checkClient(): void {
     const { req, res } = this.#msg;
-    const { clients } = this.#context.access.of(this.#deployed.service);
-    if (!clients.areNeeded || !res?._res) return;
+    const { clients } = this.#deployed;
+    if (!clients || !res?._res) return;
     const { headers = {}, path = '' } = (req ?? {}) as Partial<HttpRequest>;
     clients.admit(headers, res._res, fullPath(this.#context.RED.settings as HttpSettings, { path }));
   }
@@ -150,7 +153,7 @@ export class PipelineRequest {
     const { exit } = this.#deployed.route;
     const isCutOff = this.#msg.res !== undefined && this.#context.isCutOff(exit);
     if (this.#sender(exit) && !isCutOff) return;
-    const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
+    const error = flowsChanged();
     // The error could not reach an HTTP response either.
     if (isCutOff) this.#context.clients.answerIfEarlier(this.#msg, error);
     this.#isAnswered = isCutOff;

@@ -73,17 +73,20 @@ export class Tracing {
     return this.#state.tag === 'on';
   }
 
-  /** Looks for a started SDK, first through the copy of the API that modules in `folder` load. */
-  look(folder: string): void {
+  /**
+   * Looks for a started SDK, first through the copy of the API that modules in `folder` load. Returns whether there is one.
+   */
+  look(folder: string): boolean {
     this.#state = OFF;
-    if (!(REGISTRY in globalThis)) return;
+    if (!(REGISTRY in globalThis)) return false;
     for (const from of [join(folder, 'package.json'), import.meta.url]) {
       const api = loadApi(from);
       const tracer = api && tracerOf(api.trace.getTracerProvider());
       if (!api || !tracer) continue;
       this.#state = { tag: 'on', api, tracer, parents: new WeakMap() };
-      return;
+      return true;
     }
+    return false;
   }
 
   /**

@@ -10,12 +10,19 @@ import { refusedFull } from '../../../gate/gate-errors.ts';
 import type { Lease } from '../../../gate/leases.ts';
 import { type Claim, isItemId, type QueueItem } from '../../../store/work-queue.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
-import { readMessageBody } from '../../http/bodies/request-body.ts';
+import { readMessageBody } from '../../http/bodies.ts';
 import type { RequestContext } from '../../request/context.ts';
 import { deliverError, refuse } from '../../request/error-exit.ts';
-import { priorityOf, timeoutOf } from '../../request/message-fields.ts';
 import { endOfMessage } from '../../request/message-leases.ts';
-import { continueTrace, type Done, keepingClient, type PipelineMessage, sendFrom } from '../../request/messages.ts';
+import {
+  continueTrace,
+  type Done,
+  keepingClient,
+  type PipelineMessage,
+  priorityOf,
+  sendFrom,
+  timeoutOf,
+} from '../../request/messages.ts';
 import { costOf, type OpenGate } from '../gate-request.ts';
 import { answerFrom, receipt } from './durable-answers.ts';
 import { decodeMessage, encodeMessage, storedDeadline } from './durable-message.ts';

@@ -1,21 +1,31 @@
 /**
- * Reads the bodies of requests that reach a pipeline through a flow, so that each arrives exactly or gets a coded error.
- * Node-RED's own parsers would change some bodies in silence, and answer others with a bare 500. The reader stands in
- * front of the parsers of each HTTP-in node, behind its authentication and middleware, as Node-RED's own capture of raw
- * bodies does: it marks a body as read, and the parsers stand aside. Forms and plain bytes stay theirs.
+ * The bodies of requests that reach a pipeline through a flow: each arrives exactly or gets a coded error. Node-RED's own
+ * parsers would change some bodies in silence, and answer others with a bare 500. A reader stands in front of the parsers
+ * of each HTTP-in node, behind its authentication and middleware, as Node-RED's own capture of raw bodies does: it marks a
+ * body as read, and the parsers stand aside. Forms and plain bytes stay theirs. The first pipeline node that a message
+ * reaches decodes msgpack, and JSON that nothing has parsed yet.
  */
-import type { IncomingMessage } from 'node:http';
+import { IncomingMessage } from 'node:http';
 import type { NodeAPI } from 'node-red';
-import { type HttpSettings, jsonLimit } from '../../../config/http/http-settings.ts';
-import { asError, asModeletError, type ErrorCode, ModeletError } from '../../../core/errors.ts';
-import { decodeText, exactText, readBody } from '../../../endpoint/body.ts';
-import { type BodyKind, type BodyType, type RequestHead, readHead } from '../../../endpoint/request-head.ts';
-import { parseJsonValue } from '../../../wire/codec/json-text.ts';
-import type { EntryTerms } from '../../deploy/endpoints.ts';
-import { type Layer, layersOf } from '../../deploy/http-facts.ts';
-import { answerError } from '../../request/direct-answers.ts';
-import type { HttpRequest, HttpResponse } from '../http-types.ts';
-import { keepBytes, keepParsed } from './request-body.ts';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import { type HttpSettings, jsonLimit } from '../../config/http/http-settings.ts';
+import { asError, asModeletError, type ErrorCode, ModeletError } from '../../core/errors.ts';
+import {
+  type BodyTerms,
+  checkMediaType,
+  decodeBody,
+  decodeText,
+  exactText,
+  notText,
+  readBody,
+} from '../../endpoint/body.ts';
+import { type BodyKind, type BodyType, type RequestHead, readHead } from '../../endpoint/request-head.ts';
+import { parseJsonValue } from '../../wire/codec/json-text.ts';
+import type { EntryTerms } from '../deploy/endpoints.ts';
+import { type Layer, layersOf } from '../deploy/http-facts.ts';
+import { answerError } from '../request/direct-answers.ts';
+import { checkTimeout, type ModeletTrace, type PipelineMessage } from '../request/messages.ts';
+import type { HttpRequest, HttpResponse } from './http-types.ts';
 
 type Next = (error?: unknown) => void;
 type Handler = (request: HttpRequest, response: HttpResponse, next: Next) => void;
@@ -34,6 +44,14 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   413: 'payload_too_large',
   415: 'unsupported_media',
 };
+
+/** Matches the property expression of the payload or a part of it. */
+const IS_PAYLOAD = /^payload(?![\w$])/;
+
+/** The body that the HTTP-in node provided, by request, if it is decoded: a text is then not taken for JSON once more. */
+const givenBodies: WeakMap<object, unknown> = new WeakMap();
+/** Requests whose `body` has the bytes of a body that should be text and is not. A stage refuses them. */
+const notTexts: WeakSet<object> = new WeakSet();
 
 export class BodyReader {
   readonly #RED: NodeAPI;
@@ -177,11 +195,11 @@ function give(request: HttpRequest, body: Buffer, type: BodyType): void {
   if (kind === 'json') {
     // JSON parsers make an object of an empty body, although it is not JSON.
     request.body = body.length === 0 ? {} : parseJsonValue(decodeText(body, type));
-    keepParsed(request);
+    givenBodies.set(request, request.body);
     return;
   }
   request.body = kind === 'msgpack' && body.length > 0 ? body : (exactText(body, type) ?? body);
-  if (kind === 'text' && request.body === body) keepBytes(request);
+  if (kind === 'text' && request.body === body) notTexts.add(request);
 }
 
 /** Returns the code for an error of a parser; undefined if the error is not about the body. */
@@ -194,4 +212,50 @@ function codeOf(thrown: unknown, { headers }: HttpRequest): ErrorCode | undefine
 
 function unreadable(code: ErrorCode, why: string): ModeletError {
   return new ModeletError(code, `the body cannot be read: ${why}`);
+}
+
+/**
+ * Checks the media type of a message's body and writes the decoded body to the payload. Does so only if the payload is
+ * the body that an HTTP-in node provided or that this file has decoded; leaves any other message unchanged.
+ * @throws ModeletError `unsupported_media`, `bad_request`, `payload_too_large`
+ */
+export function readMessageBody(msg: PipelineMessage, terms: BodyTerms): void {
+  const { req, payload } = msg;
+  // A part that a split made is not a body, even if it equals the body.
+  if (!(req instanceof IncomingMessage) || msg['parts'] !== undefined) return;
+  const request = req as unknown as HttpRequest;
+  if (request.body === undefined) return;
+  const wasDecoded = givenBodies.has(request);
+  const contentType = request.headers['content-type'] as string | undefined;
+  if (wasDecoded && payload === request.body) {
+    checkMediaType(contentType, terms.mediaTypes);
+    return;
+  }
+  const given = wasDecoded ? givenBodies.get(request) : request.body;
+  if (!isSame(payload, given)) return;
+  const contentEncoding = request.headers['content-encoding'] as string | undefined;
+  const value = decodeBody({ contentType, contentEncoding, given: payload }, terms);
+  if (notTexts.has(request) && terms.mediaTypes !== null) throw notText();
+  if (value === payload) return;
+  msg.payload = value;
+  if (wasDecoded) return;
+  givenBodies.set(request, given);
+  request.body = value;
+}
+
+/** Whether the payload is the provided body. A message on a second wire has a copy of the body. */
+function isSame(payload: unknown, given: unknown): boolean {
+  return payload === given || (Buffer.isBuffer(payload) && Buffer.isBuffer(given) && payload.equals(given));
+}
+
+/**
+ * Checks the timeout header and decodes the body of a message that enters a route.
+ * @param first settings of the route's first stage
+ * @throws ModeletError `unsupported_media`, `bad_request`, `payload_too_large`
+ */
+export function readRequest(msg: PipelineMessage, trace: ModeletTrace, first: StageConfig, maxBytes: number): void {
+  checkTimeout(msg);
+  // Only the first stage checks the media type; later ones accept what it let pass.
+  const isFirst = trace.stages.length === 0;
+  if (isFirst && IS_PAYLOAD.test(first.input)) readMessageBody(msg, { mediaTypes: first.mediaTypes, maxBytes });
 }

@@ -1,0 +1,182 @@
+/**
+ * Takes the messages that nodes of this package receive. While flows start, messages and outcomes wait here in order of
+ * arrival. Every message is answered exactly once.
+ *
+ *   stopped   no flows run; a message waits for the first to start            -> starting
+ *   starting  a deploy starts flows; messages and outcomes wait               -> running | stopped
+ *   running   messages begin at once                                          -> starting | stopped
+ */
+import type { Node } from 'node-red';
+import { DEFAULT_LIMITS } from '../../config/compile.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
+import type { Feeds } from '../feed/feeds.ts';
+import type { Gates } from '../gate/gates.ts';
+import { writeMessage } from '../http/streamed-answer.ts';
+import type { LiveNode } from '../live-nodes.ts';
+import { logFault } from '../log.ts';
+import { flowsChanged, type RequestContext } from './context.ts';
+import { refuse } from './error-exit.ts';
+import type { Joins } from './joins.ts';
+import { endOfMessage } from './message-leases.ts';
+import { type Done, type PipelineMessage, sendFrom, stripConnectionHeaders } from './messages.ts';
+import { PipelineRequest } from './pipeline-request.ts';
+
+export type FlowState = 'stopped' | 'starting' | 'running';
+
+/** The parts of a pipeline that take messages. */
+interface Takers {
+  readonly context: RequestContext;
+  readonly gates: Gates;
+  readonly joins: Joins;
+  readonly feeds: Feeds;
+}
+
+type LiveOf<Kind extends LiveNode['kind']> = Extract<LiveNode, { kind: Kind }>;
+
+/** Most messages that wait for flows to start. Each of them gets an answer; further messages are refused. */
+const MOST_WAITING = 10_000;
+
+export class Arrivals {
+  readonly #takers: Takers;
+  #state: FlowState = 'stopped';
+  #waiting: (() => void)[] = [];
+
+  constructor(takers: Takers) {
+    this.#takers = takers;
+  }
+
+  get state(): FlowState {
+    return this.#state;
+  }
+
+  /** Changes the state. Call `wake` when what waits can be delivered. */
+  enter(state: FlowState): void {
+    this.#state = state;
+  }
+
+  /** Takes the messages of a node from now on. */
+  listenTo(live: LiveNode): void {
+    live.node.on('input', (msg, _send, done) => this.#take(live, msg as PipelineMessage, done));
+  }
+
+  /** Calls `deliver` now, or after the current deploy. */
+  whenRunning(deliver: () => void): void {
+    if (this.#state === 'starting') this.#add(deliver);
+    else this.safely(deliver);
+  }
+
+  /** Lets a call wait until `wake`. Returns false if too many wait already. */
+  wait(act: () => void): boolean {
+    if (this.#waiting.length >= MOST_WAITING) return false;
+    this.#add(act);
+    return true;
+  }
+
+  /** Runs all waiting calls in order of arrival. */
+  wake(): void {
+    for (const waiting of this.#waiting.splice(0)) waiting();
+  }
+
+  /**
+   * Runs a call and logs its error. The error must not reach the outcome's channel, Node-RED, or the next call.
+   * @param done called with the error if `act` throws
+   */
+  safely(act: () => void, done?: Done): void {
+    try {
+      act();
+    } catch (thrown) {
+      logFault(this.#takers.context.RED, 'a message could not be delivered', thrown);
+      if (done) this.safely(() => done(asError(thrown)));
+    }
+  }
+
+  #add(act: () => void, done?: Done): void {
+    this.#waiting.push(() => this.safely(act, done));
+  }
+
+  #take(live: LiveNode, msg: PipelineMessage, done: Done): void {
+    const { node, kind } = live;
+    if (kind === 'collector') this.#collect(live, msg, done);
+    else if (kind === 'stream') this.#stream(node, msg, done);
+    else if (kind === 'batcher' && ('reset' in msg || 'flush' in msg)) this.#actOnQueue(node, msg, done);
+    else this.#onceRunning(() => this.#begin(live, msg, done), done);
+  }
+
+  #onceRunning(act: () => void, done: Done): void {
+    if (this.#state === 'running') act();
+    else if (this.#waiting.length < MOST_WAITING) this.#add(act, done);
+    else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
+  }
+
+  #begin({ kind, node }: LiveNode, msg: PipelineMessage, accepted: Done): void {
+    const { context, gates, joins } = this.#takers;
+    if (kind === 'gate' && msg['gate'] !== undefined) {
+      gates.obey(node, msg, accepted);
+      return;
+    }
+    const done = msg['parts'] === undefined ? accepted : this.#noteItem(msg, accepted);
+    if (kind === 'gate' && gates.enter(node, msg, done)) return;
+    if (kind === 'join') {
+      joins.take(node, msg, done);
+      return;
+    }
+    const { routes, invalid } = context.deployment();
+    const deployed = routes.get(node.id);
+    if (deployed) {
+      new PipelineRequest(context, node, deployed, msg, done).begin();
+      return;
+    }
+    const reason = invalid.get(node.id) ?? 'the node is not deployed';
+    refuse(context, node, msg, done, new ModeletError('config_invalid', reason));
+  }
+
+  /** Has a paced split that waits for the message hear of its end. */
+  #noteItem(msg: PipelineMessage, accepted: Done): Done {
+    const ended = this.#takers.feeds.waiterFor(msg);
+    if (!ended) return accepted;
+    return (error) => {
+      accepted(error);
+      ended();
+    };
+  }
+
+  /** Like the core batch and delay nodes: a message with `reset` or `flush` acts on the queue and goes no further. */
+  #actOnQueue({ id }: Node, msg: PipelineMessage, done: Done): void {
+    const deployed = this.#takers.context.deployment().routes.get(id);
+    deployed?.service.actOnStage(id, 'reset' in msg ? 'reset' : 'flush');
+    done();
+  }
+
+  /** Ends the gate leases of a message that has reached a collector, and sends it on when its turn has come. */
+  #collect({ node: { id }, config }: LiveOf<'collector'>, msg: PipelineMessage, done: Done): void {
+    const { leases, sequencers } = this.#takers.context;
+    leases.end(msg, endOfMessage(msg));
+    stripConnectionHeaders(msg);
+    const emit = (): void => this.#sendBy(id, [msg, null], done);
+    const inOrder = !(config instanceof ModeletError) && config.order === 'arrival';
+    if (inOrder) sequencers.of(id).arrived(msg.modelet?.pass, emit);
+    else emit();
+  }
+
+  /** Sends from the node that has the id when flows run: a deploy may replace a node while a message is on its way. */
+  #sendBy(id: string, messages: (object | null)[], done: Done): void {
+    this.whenRunning(() => {
+      const node = this.#takers.context.live.get(id)?.node;
+      if (node) sendFrom(node, messages);
+      done();
+    });
+  }
+
+  /** Writes a message that has reached a stream response to its HTTP client. */
+  #stream(entry: Node, msg: PipelineMessage, done: Done): void {
+    const { context } = this.#takers;
+    const found = context.live.get(entry.id);
+    if (found?.kind === 'stream' && !(found.config instanceof ModeletError)) {
+      writeMessage(msg, found.config, DEFAULT_LIMITS.maxPayloadBytes, done);
+      return;
+    }
+    const isInvalid = found?.kind === 'stream' && found.config instanceof ModeletError;
+    const error = isInvalid ? (found.config as ModeletError) : flowsChanged();
+    refuse(context, entry, msg, done, error);
+  }
+}
