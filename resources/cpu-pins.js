@@ -66,7 +66,7 @@
     return formatRun(cores.sort((a, b) => a - b));
   }
 
-  /** Returns the entries after a click on a core: without a core that they use, with one that they do not. */
+  /** Returns the entries after a click on a core: removes a core in use, adds a core that is not. */
   function toggle(entries, core, joins) {
     if (holdersOf(entries, core).length) {
       return entries

@@ -64,7 +64,7 @@
     details.prop('open', isTouched);
   }
 
-  /** Id of the runtime that new nodes take: the first that there is; blank where there is none yet. */
+  /** Id of the runtime that new nodes take: the first in the flows; blank while there are none. */
   function findRuntime(node) {
     let found = '';
     RED.nodes.eachConfig((config) => {
@@ -158,7 +158,7 @@
 
   /**
    * For the name, which every value fits: fails if the node cannot be used as it is drawn, by wiring.js. Invalid fields
-   * have reasons of their own, and an open dialog must not mark this field for the fault of another.
+   * have their own reasons, and an open dialog must not mark this field for the fault of another.
    */
   function wired(_v, _opt) {
     const fault = window.modelet.wiring?.faultOf(this);

@@ -182,7 +182,7 @@
       const share = Number(text) / 100;
       saved.val(text === '' || Number.isNaN(share) ? text : share).trigger('change');
     });
-    // Not while somebody types in it.
+    // Not while the user types in it.
     saved.on('change', () => {
       if (!shown.is(':focus')) read();
       mark();

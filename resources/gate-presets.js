@@ -5,7 +5,7 @@
 (() => {
   'use strict';
 
-  /** Fields of each preset. A total capacity that somebody has typed stays. */
+  /** Fields of each preset. A total capacity that the user has typed stays. */
   const PRESETS = {
     protect: { source: 'aimd', baseline: 0, whenClosed: 'wait' },
     behind: { source: 'saturation', baseline: 0.05, whenClosed: 'wait' },

@@ -133,7 +133,7 @@
         const module = field(cell, 'modelet-lib-module', text('placeholder.module'), lib.module || '');
         const variable = field(cell, 'modelet-lib-var', text('placeholder.variable'), lib.var || '');
         container.data('row', { module, variable });
-        // A name that somebody has chosen stays.
+        // A name that the user has chosen stays.
         let isChosen = Boolean(lib.var);
         module.input.on('input', () => {
           if (!isChosen) variable.input.val(variableFor(module.input.val().trim()));

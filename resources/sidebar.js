@@ -32,7 +32,7 @@ function act(id, action) {
 }
 
 /**
- * Returns the address of the endpoints' page that a browser may open without a login token; null if there is none.
+ * Returns the address of the endpoints' page that a browser may open without a login token; null if there is no such page.
  */
 function apiAddress(runtimes) {
   const { user, httpNodeRoot } = RED.settings;

@@ -13,7 +13,7 @@
   const FILES = 'resources/@modelet/node-red-pipeline/start/';
   const ENDINGS = { file: 'js', python: 'py' };
 
-  /** Whether nobody has written this code. */
+  /** Whether the code is still the example. */
   function isStart(code) {
     return code.trim() === '' || Object.values(CODE).includes(code);
   }

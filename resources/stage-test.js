@@ -46,7 +46,7 @@
     return { ...settings, libs: libs(settings.source) };
   }
 
-  /** With a place in the code of the dialog, nobody needs the stack. */
+  /** With a place in the code of the dialog, the stack is superfluous. */
   function describeError({ code, message, stack, place }) {
     return stack && !place ? `${code}: ${message}\n\n${stack}` : `${code}: ${message}`;
   }

@@ -94,7 +94,7 @@ const REASONS = {
   'src/headless/compile-flows.ts': 'a compiled flow file is what every other file of the room starts from',
   'src/index.ts': 'the entry of the package',
   'src/node-red/admin/endpoint-view.ts': 'one description for the sidebar, the dialog and the snapshot',
-  'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with a permission of its own',
+  'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with its own permission',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
   'src/worker/main.ts': 'the entry of a process',
   'src/worker/onnx/inspect.ts': 'the entry of a process',
@@ -244,9 +244,7 @@ function nameFaults() {
   }
   return [...filesOf]
     .filter(([, holders]) => holders.length > 1)
-    .map(
-      ([name, holders]) => `${holders.join(' and ')} both export ${name}: each exported thing has a name of its own`,
-    );
+    .map(([name, holders]) => `${holders.join(' and ')} both export ${name}: give each export a unique name`);
 }
 
 /** Returns the comments that name a file which is not there: readers would look for it in vain. */

@@ -25,6 +25,6 @@ export function npm(args, folder) {
   // let a package below swagger-ui-dist report the installation.
   const env = { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip', SCARF_ANALYTICS: 'false' };
   const options = { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], env };
-  // Hide warnings about deliberate choices of packages and Node: Node-RED 5 runs on a Node of its own.
+  // Hide warnings about deliberate choices of packages and Node: Node-RED 5 runs on its own Node.
   return spawnSync(command, [...first, ...args, '--loglevel=error'], options).status === 0;
 }

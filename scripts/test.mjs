@@ -110,7 +110,7 @@ function onThisNode(pair) {
   return options['this-node'] ? { ...pair, node: process.execPath } : pair;
 }
 
-/** Returns the files without those that need a browser where there is none. */
+/** Returns the files without browser tests if no browser is installed. */
 function withoutMissing(files) {
   const needBrowser = files.filter(({ folder }) => folder === 'editor');
   if (needBrowser.length === 0 || findChromium()) return files;

@@ -20,7 +20,7 @@ const TYPES = {
 /** Versions of the format and of the operators that every runtime of the last years knows. */
 const IR_VERSION = 8;
 const OPERATORS = 13;
-/** The operators of other models than neural networks, which have a domain of their own. */
+/** The operators of other models than neural networks, which have their own domain. */
 const ML = 'ai.onnx.ml';
 const ML_OPERATORS = 1;
 

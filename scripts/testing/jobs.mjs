@@ -76,7 +76,7 @@ function evenly(files, count) {
   return groups.map((group) => group.files);
 }
 
-/** Returns the path of the browser for the tests of `test/editor`; undefined where there is none. */
+/** Returns the path of the browser for the tests of `test/editor`; undefined if none is installed. */
 export function findChromium() {
   const candidates = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
   return candidates.find((path) => path && existsSync(path));

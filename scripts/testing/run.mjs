@@ -1,4 +1,4 @@
-// Runs jobs, each in a process of its own and several at once. One pool takes the jobs of all folders, because
+// Runs jobs, each in a separate process and several at once. One pool takes the jobs of all folders, because
 // `node --test` sorts the files that it is given: long files came last, and a core idled while they ended.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ const REPORTER = join(root, 'scripts', 'testing', 'events.mjs');
  */
 
 /**
- * Runs all jobs, the longest first; one that takes several places waits for them.
+ * Runs all jobs, the longest first; a job that takes several places waits for them.
  * @param {import('./jobs.mjs').Job[]} jobs
  * @param {string | undefined} pattern regular expression: runs only tests of such a name
  * @param {(event: 'start' | 'end', what: import('./jobs.mjs').Job | Result) => void} tell

@@ -6,7 +6,7 @@ import { root } from '../runtimes.mjs';
 const FOLDER = join('dist', 'test', 'together');
 
 /**
- * Returns the path of a test file that runs `files`, one after the other, each as a suite of its own. Their hooks stay
+ * Returns the path of a test file that runs `files`, one after the other, each as a separate suite. Their hooks stay
  * their own, because `require` runs a file within its suite; a file with a top-level await cannot be among them.
  * @param {import('./files.mjs').TestFile[]} files
  * @param share module and function that start, before the first file, what all files share

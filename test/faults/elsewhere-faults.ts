@@ -40,7 +40,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   },
   {
     name: 'the process of a store dies again and again',
-    requests: 'none notices: what was asked of it is asked of the next one',
+    requests: 'no effect: the next process gets its calls',
     recovery: 'started again with back-off',
     suite: 'store/queue-client',
     test: 'loses nothing and fails no call while it is killed again and again',
@@ -89,14 +89,14 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   },
   {
     name: '`predict` sorts or empties the array of inputs that it got',
-    requests: 'none notices: `postprocess` gets each result with the input of its own request',
+    requests: 'no effect: `postprocess` gets each result with the input of its own request',
     recovery: 'none needed',
     suite: 'worker/run-batch.quick',
     test: 'postprocess gets the input of its own request',
   },
   {
     name: 'a modelet writes all its results into the same Buffer or array',
-    requests: 'none notices: each gets its own result',
+    requests: 'no effect: each gets its own result',
     recovery: 'none needed',
     suite: 'worker/run-batch.quick',
     test: 'when predict writes all results of a batch of single items into the same Buffer or typed array',
@@ -110,14 +110,14 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   },
   {
     name: 'no `/proc`, no launch helpers, an empty `PATH`',
-    requests: 'none notices',
+    requests: 'no effect',
     recovery: 'not needed; nothing is pinned',
     suite: 'processes/life/bare-machine',
     test: 'a runtime serves without launch helpers and with an empty PATH, ',
   },
   {
     name: 'Node-RED runs with `--inspect` or `--inspect-brk` in `NODE_OPTIONS`',
-    requests: 'none notices',
+    requests: 'no effect',
     recovery: 'not needed: children do not inherit it',
     suite: 'processes/life/environment',
     test: 'does not reach its children, other options do',
@@ -139,7 +139,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   {
     name: 'the file of a store is deleted under load, then Node-RED is killed',
     requests: '`store_unavailable`, before the kill and after the next start',
-    recovery: 'somebody puts a file back, or deletes the marker beside it to begin anew',
+    recovery: 'an operator puts the file back, or deletes the marker beside it to begin anew',
     suite: 'nodered/gates/durable-lost',
     test: 'is deleted under load, then Node-RED is killed: the next start creates no file until the marker is deleted',
   },
@@ -196,12 +196,12 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'the code of a stage cannot be loaded: a syntax error, a missing file, module, interpreter or model',
     requests: '`stage_unavailable`, "does not start: ...", at once',
     recovery:
-      'when its file, or one that it reads as it loads, changes or appears; at a deploy, or by *Restart workers*; the log has one message',
+      'when its file, or another file that it reads while it loads, changes or appears; at a deploy, or by *Restart workers*; the log has one message',
     suite: 'processes/workers/startup',
     test: 'is reported in one message and not tried again, while a failing setup is',
   },
   {
-    name: 'requests fail by the hundred, and nobody catches them',
+    name: 'requests fail by the hundred without an error handler',
     requests: 'each its own error',
     recovery: 'not needed: the log has the first five, then one line per 10 s',
     suite: 'nodered/observing/log',
@@ -237,7 +237,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   },
   {
     name: 'the keys of a runtime are missing or wrong where `modelet serve` starts',
-    requests: 'none: nobody is let in by mistake',
+    requests: 'none: no client is let in by mistake',
     recovery: 'it ends and says why, without the text of a key',
     suite: 'processes/endpoints/headless',
     test: 'lets in the clients of a keys file alone, and counts them by name',

@@ -19,7 +19,7 @@ export const collector = {
       enum: ['whole', 'parts'],
       icon: 'ellipsis-h',
       description:
-        '`parts`: each part of a streamed result leaves as a message of its own. Not allowed with `order` `arrival`',
+        '`parts`: each part of a streamed result leaves as a separate message. Not allowed with `order` `arrival`',
     },
     catch: {
       type: 'string',

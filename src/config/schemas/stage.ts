@@ -65,7 +65,7 @@ export const stage = {
       onlyIf: { source: ['file', 'onnx', 'python'] },
       icon: 'eye',
       description:
-        '`true`: saving the file, or another one that it reads as it loads, starts new workers, which take over when they are ready',
+        '`true`: saving the file, or another file that it reads while it loads, starts new workers, which take over when they are ready',
     },
     module: {
       type: 'string',

@@ -1,6 +1,6 @@
 /**
  * Continuous batching: runs a modelet with the method `step`. All its sequences take each step together, a new one
- * joins before the next step, and one that has ended gives its place to the next request at once. To the rest of the
+ * joins before the next step, and a request that has ended gives its place to the next request at once. To the rest of the
  * worker each sequence is a call of `predict`, so that deadlines, cancellation, parts and retries are those of calls.
  * step_loop.py does the same for Python.
  *

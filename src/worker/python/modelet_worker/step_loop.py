@@ -1,6 +1,6 @@
 """
 Continuous batching: runs a modelet with the method `step`. All its sequences take each step together, a new one joins
-before the next step, and one that has ended gives its place to the next request at once. To the rest of the worker each
+before the next step, and a request that has ended gives its place to the next request at once. To the rest of the worker each
 sequence is a call of `predict`. src/worker/modelet/step-loop.ts does the same for JavaScript.
 
 This module is imported only for such modelets, because of asyncio.
