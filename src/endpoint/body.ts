@@ -8,8 +8,15 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { ModeletError } from '../core/errors.ts';
 import { quoted } from '../core/text.ts';
 import { notJson, parseJsonText, utf8Text } from '../wire/codec/json-text.ts';
-import { isInRanges, kindOfHeader, mediaTypeOf } from './media-type.ts';
-import { type BodyType, type ContentCoding, LATIN_1, UTF_16 } from './request-head.ts';
+import {
+  type BodyType,
+  type ContentCoding,
+  isInRanges,
+  kindOfHeader,
+  LATIN_1,
+  mediaTypeOf,
+  UTF_16,
+} from './request-head.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
 
 /** A body of up to this size gets all its memory when its first byte arrives, a larger one when so much has arrived. */

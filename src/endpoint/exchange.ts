@@ -11,7 +11,7 @@ import { asModeletError, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { type BodyReadEvents, type BodyToRead, readBody } from './body.ts';
-import { REQUEST_ID, requestIdOf } from './request-id.ts';
+import { REQUEST_ID, requestIdOf } from './request-head.ts';
 import { Rows, type RowsRequest } from './rows.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
 import { whenRead } from './streaming/result-stream.ts';

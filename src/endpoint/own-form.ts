@@ -9,10 +9,9 @@ import { bodyOfPayload, bodyOfValue, writeAnswer } from './answer.ts';
 import { type BodyToRead, checkMediaType, checkMsgpackCoding, decodeText } from './body.ts';
 import { errorBody } from './client-text.ts';
 import type { HttpCall, Input, RequestForm } from './exchange.ts';
-import { type AnswerForm, answerForm } from './media-type.ts';
-import { parseTimeout, type RequestHead, readHead } from './request-head.ts';
+import { type AnswerForm, answerForm, parseTimeout, type RequestHead, readHead } from './request-head.ts';
 import { chatForm, chatRequest } from './streaming/chat-form.ts';
-import { asksBase64In, bodyOrNull, inBase64, isForEmbeddings } from './streaming/embeddings.ts';
+import { asksBase64In, bodyOrNull, inBase64 } from './streaming/embeddings.ts';
 import { ResultStream } from './streaming/result-stream.ts';
 import { formOf, streamForm } from './streaming/stream-form.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
@@ -66,7 +65,7 @@ export class OwnForm implements RequestForm {
   }
 
   input(body: Buffer): Input {
-    const { spec } = this.#call.endpoint;
+    const { spec, isForEmbeddings } = this.#call.endpoint;
     const head = this.#head as RequestHead;
     this.#finder = 'pipeline';
     const empty = body.length === 0 ? emptyPayload(head) : null;
@@ -74,7 +73,7 @@ export class OwnForm implements RequestForm {
     if (!empty || empty === EMPTY_OBJECT) this.#accept();
     const payload = empty ?? this.#payload(body);
     this.#timeoutMs ??= parseTimeout(this.#call.request.headers['timeout']);
-    this.#base64 = head.type.kind === 'json' && isForEmbeddings(spec.path) && asksBase64In(payload);
+    this.#base64 = isForEmbeddings && head.type.kind === 'json' && asksBase64In(payload);
     const stream = spec.parts ? this.#openStream(spec.parts.stream, payload) : null;
     this.#stream = stream;
     const kept = spec.errorPayload === 'keep' ? payload : null;

@@ -7,7 +7,8 @@ import type { ModeletDescription, Payload, RequestNumber } from '../core/model.t
 import type { Settlement } from '../core/routes/route.ts';
 import type { Clients } from './clients/clients.ts';
 import type { OtherOrigins } from './clients/origins.ts';
-import type { Headers } from './request-id.ts';
+import type { Headers } from './request-head.ts';
+import { isForEmbeddings } from './streaming/embeddings.ts';
 
 /** A request as an endpoint submits it. */
 export interface EndpointRequest {
@@ -87,6 +88,23 @@ export interface ServedEndpoint {
   readonly failure: PreparedAnswer | null;
   /** For errors that no HTTP response node would answer. */
   readonly direct: PreparedAnswer;
+  /** Whether clients of OpenAI's API send requests for embeddings to it. */
+  readonly isForEmbeddings: boolean;
+}
+
+/** An endpoint as a host describes it; its answers are prepared from its settings. */
+export type HostedEndpoint = Omit<ServedEndpoint, 'answer' | 'failure' | 'direct' | 'isForEmbeddings'>;
+
+/** @param more headers of every answer, names and values in turn */
+export function serve(endpoint: HostedEndpoint, more: readonly string[] = []): ServedEndpoint {
+  const { answer, failure, path } = endpoint.spec;
+  return {
+    ...endpoint,
+    answer: prepareAnswer(answer, more),
+    failure: failure && prepareAnswer(failure, more),
+    direct: prepareAnswer({ statusCode: null, headers: {} }, more),
+    isForEmbeddings: isForEmbeddings(path),
+  };
 }
 
 /** Headers that depend on the body. */

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import type { StageConfig } from '../config/compile-stage.ts';
 import type { StreamSpec } from '../core/endpoints.ts';
-import { mediaTypeOf } from '../endpoint/media-type.ts';
+import { mediaTypeOf } from '../endpoint/request-head.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../flow/graph.ts';
 import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http/http-ways.ts';
 import { baseUrlOf, type CompiledNodes, stageConfig } from '../flow/read/compiled-nodes.ts';

@@ -112,13 +112,13 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     onShares: () => sendStatus(),
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
     onLog,
-    unsentBytes: () => listener.unreadBytes + channel.waitingBytes + channel.bufferedBytes,
+    unsentBytes: () => (listener.loaded?.unreadBytes ?? 0) + channel.waitingBytes + channel.bufferedBytes,
   };
   const engine = new Engine(createPool, output, systemClock, settings.maxPayloadBytes, settings.maxQueueBytes);
   const listener = new LazyListener(
     settings,
     {
-      submit: (item) => engine.submit([item], listener),
+      submit: (item, submitter) => engine.submit([item], submitter),
       cancel: (id) => engine.cancel([id]),
       taken: (id, parts) => engine.taken([[id, parts]]),
       onBytes: noteBytes,
@@ -130,11 +130,10 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     },
     systemClock,
   );
-  const status = (): StatusReport => ({
-    ...engine.status(),
-    orders,
-    ...(listener.status ? { listener: listener.status } : {}),
-  });
+  const status = (): StatusReport => {
+    const listening = listener.loaded?.status;
+    return { ...engine.status(), orders, ...(listening && { listener: listening }) };
+  };
   return { engine, listener, outcomes, sendStatus };
 }
 

@@ -14,8 +14,7 @@ import { compilePayloadSchema, describeProblems } from '../../src/config/payload
 import { isDecimal, withoutSurrounding, withoutTrailing } from '../../src/core/text.ts';
 import { checkMediaType, decodeBody } from '../../src/endpoint/body.ts';
 import { textForClient } from '../../src/endpoint/client-text.ts';
-import { answerForm } from '../../src/endpoint/media-type.ts';
-import { enterRequest } from '../../src/endpoint/request-id.ts';
+import { answerForm, enterRequest } from '../../src/endpoint/request-head.ts';
 import { readSeries } from '../../src/gate/sources/exposition.ts';
 import { selectorsOf } from '../../src/gate/sources/selectors.ts';
 import { receipt } from '../../src/node-red/gate/durable/durable-answers.ts';

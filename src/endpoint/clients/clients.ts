@@ -8,7 +8,7 @@ import type { Clock } from '../../core/clock.ts';
 import { type ClientKey, NOBODY } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { ClientReadings } from '../../core/readings.ts';
-import type { Headers } from '../request-id.ts';
+import type { Headers } from '../request-head.ts';
 import { Usage } from './limits.ts';
 import { Origins } from './origins.ts';
 

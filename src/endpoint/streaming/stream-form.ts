@@ -12,7 +12,7 @@ import type { StreamSpec } from '../../core/endpoints.ts';
 import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { bodyOfPayload } from '../answer.ts';
-import { JSON_TYPE, mediaTypeOf, typesNamed } from '../media-type.ts';
+import { JSON_TYPE, mediaTypeOf, typesNamed } from '../request-head.ts';
 import type { PreparedAnswer } from '../served-endpoint.ts';
 
 export type Chunk = string | Buffer;

@@ -2,7 +2,7 @@
 import { ModeletError } from '../../core/errors.ts';
 import type { Tensor } from '../../core/tensor.ts';
 import type { AnswerBody } from '../answer.ts';
-import { JSON_TYPE } from '../media-type.ts';
+import { JSON_TYPE } from '../request-head.ts';
 import { datatypeOf } from './datatypes.ts';
 import type { InferRequest, WantedOutput } from './infer-request.ts';
 import type { PromisedOutput } from './metadata.ts';

@@ -3,6 +3,7 @@
  * its loop, its deploys and its restarts of flows do not delay them. The engine has a desk of its own for them.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import { type EnginePlan, mostRows } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
@@ -19,19 +20,19 @@ import { Origins } from '../../endpoint/clients/origins.ts';
 import { DeskEndpoint } from '../../endpoint/desk-endpoint.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
-import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
+import { type ServedEndpoint, serve } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import { Desk } from '../../ledger/desk.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
+import type { Submitter } from '../stage/item.ts';
 import { ObservationPaths, type Observed } from './observation.ts';
 import { ListeningPort } from './port.ts';
-import { Unread } from './unread.ts';
 
 /** The engine, as far as the listener needs it. */
 export interface ListenerHost extends Pick<Observed, 'status' | 'check'> {
-  submit(item: WireItem): void;
+  submit(item: WireItem, submitter: Submitter): void;
   cancel(id: RequestNumber): void;
   /** The client of a request has read so many parts of its result. */
   taken(id: RequestNumber, parts: number): void;
@@ -44,7 +45,7 @@ export interface ListenerHost extends Pick<Observed, 'status' | 'check'> {
   onChange(): void;
 }
 
-export class Listener {
+export class Listener implements Submitter {
   readonly #boot: EngineBoot;
   readonly #host: ListenerHost;
   readonly #clock: Clock;
@@ -132,14 +133,14 @@ export class Listener {
   }
 
   /** Passes an outcome to its request. */
-  settle(item: WireItem): void {
+  onOutcome(item: WireItem): void {
     this.#host.onBytes(item.payload.bytes.byteLength);
     this.#unread.wrote(item.payload.bytes.byteLength);
     this.#desk.settle(item);
   }
 
   /** Passes a part of a result to its request. */
-  part(item: WireItem): void {
+  onPart(item: WireItem): void {
     this.#host.onBytes(item.payload.bytes.byteLength);
     this.#unread.wrote(item.payload.bytes.byteLength);
     this.#desk.part(item);
@@ -192,7 +193,7 @@ export class Listener {
     }
     // A stage may refuse the item at once, but the endpoint must know the request's number first.
     queueMicrotask(() => {
-      if (this.#desk.isOpen(item.id)) this.#host.submit(item);
+      if (this.#desk.isOpen(item.id)) this.#host.submit(item, this);
     });
   }
 
@@ -224,7 +225,7 @@ export class Listener {
     const { maxPayloadBytes, requests } = this.#boot;
     const refs = routes.find(({ ref }) => ref === routeRef)?.stages ?? [];
     const onRoute = refs.flatMap((ref) => stages.find((stage) => stage.ref === ref) ?? []);
-    return {
+    return serve({
       spec,
       clients: this.#clients.areNeeded ? this.#clients : null,
       origins: this.#origins.areSet ? this.#origins : null,
@@ -246,10 +247,7 @@ export class Listener {
         unhandled: (stage, error, requestId) => this.#failuresOf(stage).note(error, requestId),
       }),
       stageNames,
-      answer: prepareAnswer(spec.answer),
-      failure: spec.failure ? prepareAnswer(spec.failure) : null,
-      direct: prepareAnswer({ statusCode: null, headers: {} }),
-    };
+    });
   }
 
   #take(request: IncomingMessage, response: ServerResponse): void {
@@ -270,3 +268,62 @@ export class Listener {
 
 /** Time for the last answers to reach their clients. */
 const LAST_ANSWERS_MS = 500;
+
+/** The count is so old at most, in ms. What was written since is added, as if no client had read any of it. */
+const LOOK_MS = 10;
+/** A client may be silent for so long in the middle of an answer, as with nginx's `send_timeout`. */
+const SILENT_MS = 60_000;
+/** Smaller answers fit in the kernel's buffers. */
+const LARGE = 64 * 1024;
+
+/** Either a connection, or a response that waits behind another on its connection. */
+type Waiting = Pick<Socket, 'writableLength'> & { readonly socket?: Socket | null };
+
+/**
+ * Counts the bytes of answers that wait in this process because clients do not read them, and closes the connections of
+ * clients that have stopped reading.
+ */
+class Unread {
+  readonly #clock: Clock;
+  readonly #open: Set<Waiting> = new Set();
+  #counted = 0;
+  #countedAt = 0;
+  #since = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  connected(socket: Socket): void {
+    this.#open.add(socket);
+    socket.once('close', () => this.#open.delete(socket));
+  }
+
+  /** Notes a request. Its response counts by itself while it has no connection: clients may send requests ahead. */
+  asked(response: ServerResponse): void {
+    response.once('prefinish', () => {
+      // A WebSocket's request has no connection with a timeout, see loopback.ts.
+      const isTimed = response.socket instanceof Socket;
+      if (isTimed && response.writableLength > LARGE) response.setTimeout(SILENT_MS, () => response.destroy());
+    });
+    if (response.socket) return;
+    this.#open.add(response);
+    response.once('close', () => this.#open.delete(response));
+  }
+
+  /** Notes that an answer, or a part of an answer, is written. */
+  wrote(bytes: number): void {
+    this.#since += bytes;
+  }
+
+  get bytes(): number {
+    const now = this.#clock.now();
+    if (this.#since + this.#counted > 0 && now >= this.#countedAt + LOOK_MS) {
+      this.#counted = 0;
+      for (const one of this.#open) if (!one.socket) this.#counted += one.writableLength;
+      this.#countedAt = now;
+      this.#since = 0;
+    }
+    return this.#counted + this.#since;
+  }
+}

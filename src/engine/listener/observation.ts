@@ -8,7 +8,7 @@ import type { RequestReading } from '../../core/readings.ts';
 import { type AnswerBody, answerBody, writeAnswer } from '../../endpoint/answer.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import type { Clients } from '../../endpoint/clients/clients.ts';
-import { REQUEST_ID, requestIdOf } from '../../endpoint/request-id.ts';
+import { REQUEST_ID, requestIdOf } from '../../endpoint/request-head.ts';
 import { prepareAnswer } from '../../endpoint/served-endpoint.ts';
 import type { Exposition } from '../../observe/export/collect.ts';
 import { ENGINE_METRICS } from '../../observe/export/metrics.ts';

@@ -24,7 +24,7 @@ interface Wanted {
 }
 
 interface PortEvents {
-  onRequest(request: IncomingMessage, response: ServerResponse): void;
+  readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void;
   /** Called with each server before it listens. */
   onServer(server: Server): void;
   onConnection(socket: Socket): void;
@@ -96,6 +96,8 @@ export class ListeningPort {
     const server = this.#server;
     this.#server = null;
     if (!server) return;
+    // A client of an earlier address must come back to the present one.
+    server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
     this.#retired.add(server);
     server.close(() => this.#retired.delete(server));
     void this.#ended(server, this.#clock.now() + drainMs);
@@ -139,13 +141,9 @@ export class ListeningPort {
   }
 
   #serverFor({ tls }: Wanted): Server {
-    const take = (request: IncomingMessage, response: ServerResponse): void => {
-      // A client of an earlier address must come back to the present one.
-      if (server !== this.#server) response.setHeader('Connection', 'close');
-      this.#events.onRequest(request, response);
-    };
     if (tls && !isWhole(tls)) throw new Error('the TLS configuration has no key, or no certificate');
-    const server: Server = tls ? createTlsServer({ ...TIMES, ...tls }, take) : createServer(TIMES, take);
+    const { onRequest } = this.#events;
+    const server: Server = tls ? createTlsServer({ ...TIMES, ...tls }, onRequest) : createServer(TIMES, onRequest);
     server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => this.#events.onConnection(socket));
     this.#events.onServer(server);
     return server;

@@ -4,7 +4,7 @@
  * replaces for each request. Results and errors in the flow keep their values.
  */
 import { type AnswerBody, answerBody, refusedBody, SHOULD_RETRY, type WrittenForm } from '../../endpoint/answer.ts';
-import { type AnswerForm, answerForm, kindOfHeader } from '../../endpoint/media-type.ts';
+import { type AnswerForm, answerForm, kindOfHeader } from '../../endpoint/request-head.ts';
 import { inBase64, isForEmbeddings } from '../../endpoint/streaming/embeddings.ts';
 import { jsonable } from '../../endpoint/values/jsonable.ts';
 import type { PipelineMessage } from '../request/messages.ts';

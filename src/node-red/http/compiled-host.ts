@@ -9,7 +9,7 @@ import type { Origins, OtherOrigins } from '../../endpoint/clients/origins.ts';
 import { DeskEndpoint } from '../../endpoint/desk-endpoint.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
-import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
+import { flawOf, type ServedEndpoint, serve } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
@@ -118,17 +118,15 @@ export class CompiledHost {
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
     const stageNames = route.stages.map((id) => deployment.stageNames.get(id) ?? id);
     const behind = { RED: this.#RED, tracing, service, spec, stages: route.stages, stageNames };
-    return {
+    const hosted = {
       spec: { ...spec, model },
       clients: clients.areNeeded ? clients : null,
       origins: isDecided ? this.#originsOf(origins) : null,
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
       runtime: new DeskEndpoint(service, spec, new EndpointOfFlow(behind)),
       stageNames,
-      answer: prepareAnswer(spec.answer, headers),
-      failure: spec.failure ? prepareAnswer(spec.failure, headers) : null,
-      direct: prepareAnswer({ statusCode: null, headers: {} }, headers),
     };
+    return serve(hosted, headers);
   }
 
   /** Does what Node-RED does for pages of other origins, by its own `httpNodeCors` and by the runtime's. */

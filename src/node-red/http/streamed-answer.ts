@@ -7,7 +7,7 @@ import type { ServerResponse } from 'node:http';
 import type { AnswerSpec, StreamSpec } from '../../core/endpoints.ts';
 import { asModeletError, isErrorCode } from '../../core/errors.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
-import { enterRequest } from '../../endpoint/request-id.ts';
+import { enterRequest } from '../../endpoint/request-head.ts';
 import { type PreparedAnswer, prepareAnswer } from '../../endpoint/served-endpoint.ts';
 import { chatForm, chatRequest } from '../../endpoint/streaming/chat-form.ts';
 import { ResultStream, whenRead } from '../../endpoint/streaming/result-stream.ts';

@@ -10,8 +10,7 @@ import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { stickyHash } from '../../core/versions.ts';
 import { SHOULD_RETRY } from '../../endpoint/answer.ts';
-import { parseTimeout } from '../../endpoint/request-head.ts';
-import { enterRequest, type Headers, PROCESS_TAG } from '../../endpoint/request-id.ts';
+import { enterRequest, type Headers, PROCESS_TAG, parseTimeout } from '../../endpoint/request-head.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
 /** Node-RED's `done` of a received message. */

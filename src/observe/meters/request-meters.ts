@@ -1,6 +1,9 @@
 /** Measures requests: their durations by outcome, and which of the last minutes were the slowest. */
 import type { ErrorCode } from '../../core/errors.ts';
+import type { ListenerStatus, SettledRequest } from '../../core/model.ts';
 import type { DurationReadings, FineReading, OutcomeCode } from '../../core/readings.ts';
+import type { Settlement } from '../../core/routes/route.ts';
+import { breakDown, type SlowRequest } from '../views/breakdown.ts';
 import { DURATION_BOUNDS, Histogram, Quantiles } from './histogram.ts';
 
 /** Number of requests that are shown. */
@@ -102,5 +105,44 @@ export class DurationMeter {
       this.#failed.set(code, histogram);
     }
     return histogram;
+  }
+}
+
+/** A request with its times, in ms. */
+interface TimedRequest {
+  readonly caller: { readonly requestId: string; readonly gateMs: number };
+  readonly openedAt: number;
+  readonly sentAt: number;
+}
+
+/** Keeps the slowest requests of the last minutes and breaks down where their time went. */
+export class SlowRequests {
+  readonly #slowest: Slowest<SettledRequest> = new Slowest();
+
+  /** Notes a settled request. Runs for every request, so it returns early for one that is too fast to keep. */
+  note(
+    { caller: { requestId, gateMs }, openedAt, sentAt }: TimedRequest,
+    { outcome, timings, gathered }: Settlement,
+    at: number,
+  ): void {
+    const totalMs = gateMs + at - openedAt;
+    if (!this.#slowest.accepts(at, totalMs)) return;
+    const entranceMs = Math.min(at, sentAt) - openedAt;
+    const code = outcome.ok ? 'ok' : outcome.error.code;
+    const stage = (outcome.ok ? undefined : outcome.error.stage) ?? null;
+    this.#slowest.add(at, totalMs, { requestId, code, stage, totalMs, gateMs, entranceMs, timings, gathered });
+  }
+
+  /** Returns the kept requests, slowest first. */
+  entries(now: number): ListenerStatus['slowest'] {
+    return this.#slowest.list(now).map(({ at, request }) => ({ at, request }));
+  }
+
+  /** Breaks down the kept requests and those of another table, slowest first. */
+  list(now: number, others: ListenerStatus['slowest'], nameOf: (ref: number) => string): SlowRequest[] {
+    return [...this.entries(now), ...others.filter(({ at }) => now - at <= WINDOW_MS)]
+      .sort((a, b) => b.request.totalMs - a.request.totalMs)
+      .slice(0, KEPT)
+      .map(({ at, request }) => breakDown(request, now - at, nameOf));
   }
 }
