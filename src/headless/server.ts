@@ -103,7 +103,8 @@ export class HeadlessServer {
     const { graph, nodes, plan, source } = this.#flows;
     const served = new Set(this.#served.endpoints.map(({ id }) => id));
     const described = {
-      ...{ graph, nodes, stageNames: plan.stageNames, services: [this.#service], root: httpRoot(source.settings) },
+      nameOf: (id: string) => plan.stageNames.get(id) ?? id,
+      ...{ graph, nodes, services: [this.#service], root: httpRoot(source.settings) },
       runtimeOf: (id: string) => stageConfig(nodes, id)?.runtime,
       needsKey: () => this.#served.keys !== null,
     };

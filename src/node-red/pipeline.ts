@@ -265,8 +265,9 @@ export class Pipeline {
       logFault(this.RED, 'the pipelines could not be deployed', thrown);
     }
     this.#arrivals.enter('running');
-    this.joins.tidy(this.#deployment.joins);
-    this.#context.sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
+    const { nodes } = this.#deployment;
+    this.joins.tidy(nodes);
+    this.#context.sequencers.tidy(new Set([...nodes.values()].flatMap(({ exit }) => exit?.ordering ?? [])));
     this.#arrivals.safely(() => this.#handOver(flows.running));
     this.#arrivals.wake();
     for (const request of this.#context.open) request.endIfStranded();
@@ -287,12 +288,17 @@ export class Pipeline {
       const plan = plans.get(service.id);
       if (plan) service.apply(plan.stages, plan.routes, plan.listener);
     }
-    const invalid = new Map([...deployment.invalid, ...this.gates.apply(deployment.gates)]);
-    this.#deployment = { ...deployment, invalid };
+    const nodes = new Map(deployment.nodes);
+    for (const [id, invalid] of this.gates.apply(deployment.gates)) {
+      const node = nodes.get(id);
+      if (node) nodes.set(id, { ...node, invalid });
+    }
+    this.#deployment = { ...deployment, nodes };
     this.#compiled.serve(this.#deployment, this.#context.tracing());
     this.#describe();
     for (const { id, text } of warnings) this.live.get(id)?.node.warn(text);
-    for (const [id, reason] of invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
+    for (const [id, { invalid }] of nodes)
+      if (invalid !== null) this.live.get(id)?.node.error(`config_invalid: ${invalid}`);
   }
 
   /** Gives the engines that listen their documents, once for all modelets that become ready together. */

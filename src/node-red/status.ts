@@ -68,8 +68,9 @@ export class StatusBadges {
     snapshots: readonly RuntimeSnapshot[],
     worked: ReadonlySet<string>,
   ): NodeStatus | null {
-    const invalid = config instanceof ModeletError ? config.message : this.#shows.deployment.invalid.get(node.id);
-    if (invalid !== undefined) return invalidBadge(invalid);
+    const deployed = this.#shows.deployment.nodes.get(node.id);
+    const invalid = config instanceof ModeletError ? config.message : deployed?.invalid;
+    if (invalid) return invalidBadge(invalid);
     if (kind === 'gate') {
       const { gates, deployment } = this.#shows;
       return withElsewhere(gateBadge(gates.snapshot(node.id)), deployment.gates.get(node.id)?.elsewhere ?? null);

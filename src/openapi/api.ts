@@ -16,10 +16,11 @@ const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/p
 export interface Described {
   readonly graph: Graph;
   readonly nodes: CompiledNodes;
-  readonly stageNames: ReadonlyMap<string, string>;
   readonly services: readonly Service[];
   /** Path below which HTTP-in nodes listen. */
   readonly root: string;
+  /** Returns the name of a stage. */
+  nameOf(id: string): string;
   /** Returns the runtime of a usable stage or gate. */
   runtimeOf(id: string): string | null | undefined;
   /** Whether the clients of a service need keys. */
@@ -201,7 +202,7 @@ function stageOf(described: Described, id: string, direct: boolean, side: 'input
   // The workers' schema counts once they have reported it; until then, the configured one.
   const told = descriptionOf(described, id, config)?.[`${side}Schema`] ?? null;
   return {
-    name: described.stageNames.get(id) ?? id,
+    name: described.nameOf(id),
     property: config?.[side] ?? 'payload',
     schema: told === null ? (config?.[`${side}Schema`] ?? null) : JSON.parse(told),
     direct,

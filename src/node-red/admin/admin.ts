@@ -5,6 +5,7 @@ import { isVersionAction } from '../../core/versions.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import type { Service } from '../../server/service.ts';
+import type { DeployedNode } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveGates } from './gate-routes.ts';
@@ -33,6 +34,10 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   const mayWrite = RED.auth.needsPermission('modelets.write');
 
   RED.httpAdmin.get('/modelets/snapshot', mayRead, (_request, response) => {
+    const told = (of: (node: DeployedNode) => unknown): object => {
+      const all = [...pipeline.deployment.nodes].map(([id, node]) => [id, of(node)]);
+      return Object.fromEntries(all.filter(([, value]) => value !== null));
+    };
     response.json({
       runtimes: pipeline.services.map((service) => service.snapshot()),
       gates: pipeline.gates.snapshots,
@@ -43,8 +48,8 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
         taps: Object.fromEntries(route.taps),
       })),
       endpoints: endpointViews(pipeline),
-      handlers: Object.fromEntries(pipeline.deployment.handlers),
-      invalid: Object.fromEntries(pipeline.deployment.invalid),
+      handlers: told(({ handler }) => handler),
+      invalid: told(({ invalid }) => invalid),
     });
   });
 
@@ -75,10 +80,9 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {
       const id = String(request.params['id']);
-      const { stageNames, bases } = pipeline.deployment;
-      const stage = stageNames.get(id);
+      const { name: stage = null, base = null } = pipeline.deployment.nodes.get(id) ?? {};
       const service = serviceOf(pipeline, id);
-      if (stage === undefined || !service || (isVersionAction(action) && !bases.has(id))) {
+      if (stage === null || !service || (isVersionAction(action) && base === null)) {
         response.status(404).end();
         return;
       }
@@ -97,30 +101,30 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
 /** Returns the service of a stage. A version without wires is on no route. */
 function serviceOf({ deployment }: Pipeline, id: string): Service | undefined {
-  const { routes, bases } = deployment;
-  return (routes.get(id) ?? routes.get(bases.get(id) ?? ''))?.service;
+  const { routes, nodes } = deployment;
+  return (routes.get(id) ?? routes.get(nodes.get(id)?.base ?? ''))?.service;
 }
 
 /** Returns the details that a node's dialog shows; undefined if there is no such node. */
 function tellOf(pipeline: Pipeline, id: string): object | undefined {
   const { deployment, live } = pipeline;
-  const { routes, stageNames, gates } = deployment;
+  const { routes, nodes, gates } = deployment;
   const route = routes.get(id)?.route;
   const warnings = gates.get(id)?.warnings;
-  const base = route ? undefined : deployment.bases.get(id);
-  if (base !== undefined && routes.has(base)) return { handler: handlerOf(pipeline, base), base: stageNames.get(base) };
+  const base = route ? null : (nodes.get(id)?.base ?? null);
+  if (base !== null && routes.has(base)) return { handler: handlerOf(pipeline, base), base: nodes.get(base)?.name };
   // An unusable node exists and shows its error on its badge, so answer with an empty object, not with 404.
   if (!route && !warnings) return live.get(id) ? {} : undefined;
   const told = { handler: handlerOf(pipeline, id) };
   if (!route) return { ...told, warnings };
-  const chain = writeLeg(route.leg, (stage) => stageNames.get(stage) ?? (live.get(stage)?.node.name || stage));
+  const chain = writeLeg(route.leg, (stage) => nodes.get(stage)?.name ?? (live.get(stage)?.node.name || stage));
   const endpoints = endpointViews(pipeline).filter(({ stages }) => stages.includes(id));
   return { ...told, route: { text: `${chain}; ends there because ${route.end}` }, endpoints };
 }
 
 /** Returns the node that gets the errors of a node. */
 function handlerOf({ deployment, live }: Pipeline, id: string): object {
-  const handler = deployment.handlers.get(id) ?? { kind: 'catch' };
+  const handler = deployment.nodes.get(id)?.handler ?? { kind: 'catch' };
   const name = handler.kind === 'collector' || handler.kind === 'join' ? live.get(handler.id)?.node.name : undefined;
   return { ...handler, name };
 }

@@ -22,7 +22,8 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
     const view = gateView(pipeline, id);
     // A gate that is unusable or about to start exists but has no state, so do not answer with 404.
     if (view) response.json(view);
-    else if (pipeline.live.get(id)) response.json({ id, invalid: pipeline.deployment.invalid.get(id) });
+    else if (pipeline.live.get(id))
+      response.json({ id, invalid: pipeline.deployment.nodes.get(id)?.invalid ?? undefined });
     else response.status(404).end();
   });
 
@@ -62,7 +63,7 @@ function gateView({ gates, deployment }: Pipeline, id: string): GateView | undef
   const snapshot = gates.snapshot(id);
   const deployed = deployment.gates.get(id);
   if (!snapshot || !deployed) return undefined;
-  const stage = deployed.stage === null ? null : (deployment.stageNames.get(deployed.stage) ?? deployed.stage);
+  const stage = deployed.stage === null ? null : (deployment.nodes.get(deployed.stage)?.name ?? deployed.stage);
   const more = [snapshot.source.rare, snapshot.store?.warning ?? null].filter((warning) => warning !== null);
   return { ...snapshot, stage, warnings: [...deployed.warnings, ...more] };
 }

@@ -68,7 +68,7 @@ export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: Request
 
 export function aroundOf(pipeline: Pipeline): Around {
   const nameOf = (id: string): string =>
-    pipeline.deployment.stageNames.get(id) ?? (pipeline.live.get(id)?.node.name || id);
+    pipeline.deployment.nodes.get(id)?.name ?? (pipeline.live.get(id)?.node.name || id);
   return {
     chains: [...pipeline.deployment.routes.values()].map(({ route }) => ({
       runtime: route.runtime,
@@ -91,8 +91,8 @@ export function aroundOf(pipeline: Pipeline): Around {
 function unusableNodes({ live, deployment }: Pipeline): UnusableNode[] {
   const found = [...live].flatMap((one) => {
     const { kind, node, config } = one;
-    const reason = config instanceof ModeletError ? config.message : deployment.invalid.get(node.id);
-    if (reason === undefined) return [];
+    const reason = config instanceof ModeletError ? config.message : deployment.nodes.get(node.id)?.invalid;
+    if (!reason) return [];
     const isStage = kind === 'stage' && !(config instanceof ModeletError);
     const lacksRuntime = isStage && live.get(config.runtime)?.kind !== 'runtime';
     return [{ id: node.id, name: node.name || kind, reason, lacksRuntime, kind }];

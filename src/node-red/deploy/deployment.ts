@@ -20,7 +20,7 @@ import type { CompiledRoute } from '../../flow/routes.ts';
 import { withVersions } from '../../flow/versions.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
-import { type LiveFlows, type LiveNodes, tabNames } from '../live-nodes.ts';
+import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
 import { brokerSecrets } from './broker-access.ts';
 import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
@@ -38,30 +38,46 @@ export interface DeployedRoute {
   readonly wantsMeta: boolean;
 }
 
+/** Where the results of a stage, or of a node that gathers branches, go. */
+export interface ResultExit {
+  /** Whether a collector is downstream. */
+  readonly isCollected: boolean;
+  /** Collectors wired directly to a stage that keep the order of arrival. */
+  readonly ordering: readonly string[];
+  /** Collectors wired directly to a stage that pass on results in parts. */
+  readonly parting: readonly string[];
+  /** The HTTP response that can send a result without the flow; null: none. */
+  readonly response: HttpResponseNode | null;
+  /** The node whose answers are written part by part; null: none. */
+  readonly streaming: PartsExit | null;
+}
+
+/** A node of this package, as a deploy has compiled it. */
+export interface DeployedNode {
+  /** The name of a stage that can run; else null. */
+  readonly name: string | null;
+  /** Why the node cannot be used; null if it can. */
+  readonly invalid: string | null;
+  /** The stage of which it is a version; null: none. */
+  readonly base: string | null;
+  /** The handler of its errors; null if it has none of its own. */
+  readonly handler: ErrorHandler | null;
+  /** The plan of a usable node that gathers branches; else null. */
+  readonly join: PlannedJoin | null;
+  /** null: the node sends no results. */
+  readonly exit: ResultExit | null;
+}
+
 export interface Deployment {
   /** All running nodes. */
   readonly graph: Graph;
+  /** The nodes of this package. */
+  readonly nodes: ReadonlyMap<string, DeployedNode>;
+  /** Usable routes, by the node at which messages or requests enter. */
   readonly routes: ReadonlyMap<string, DeployedRoute>;
-  readonly invalid: ReadonlyMap<string, string>;
   readonly gates: ReadonlyMap<string, DeployedGate>;
-  /** Usable nodes that gather branches. */
-  readonly joins: ReadonlyMap<string, PlannedJoin>;
-  /** Stages, and nodes that gather branches, with a collector downstream. */
-  readonly collected: ReadonlySet<string>;
-  /** Error handlers, by the id of the stage or gate. */
-  readonly handlers: ReadonlyMap<string, ErrorHandler>;
-  readonly stageIdByName: ReadonlyMap<string, string>;
-  readonly stageNames: ReadonlyMap<string, string>;
-  /** The base of each version of a stage, by the ids of their nodes. */
-  readonly bases: ReadonlyMap<string, string>;
-  /** Collectors wired directly to a stage that keep the order of arrival, by stage. */
-  readonly ordering: ReadonlyMap<string, readonly string[]>;
-  /** Collectors wired directly to a stage that pass on results in parts, by stage. */
-  readonly parting: ReadonlyMap<string, readonly string[]>;
-  /** HTTP responses that can send a result without the flow, by the stage or gathering node that makes it. */
-  readonly answers: ReadonlyMap<string, HttpResponseNode>;
-  /** Nodes whose answers are written part by part, by stage. */
-  readonly streaming: ReadonlyMap<string, PartsExit>;
+  /** The nodes of stages, by their names. */
+  readonly stageIds: ReadonlyMap<string, string>;
   /** HTTP-in nodes that lead to a pipeline. */
   readonly endpoints: readonly Endpoint[];
   /** The HTTP-in nodes among them that are compiled, and the reasons why others are not. */
@@ -72,19 +88,10 @@ export interface Deployment {
 
 export const NOTHING_DEPLOYED: Deployment = {
   graph: new Map(),
+  nodes: new Map(),
   routes: new Map(),
-  invalid: new Map(),
   gates: new Map(),
-  joins: new Map(),
-  collected: new Set(),
-  handlers: new Map(),
-  stageIdByName: new Map(),
-  stageNames: new Map(),
-  bases: new Map(),
-  ordering: new Map(),
-  parting: new Map(),
-  answers: new Map(),
-  streaming: new Map(),
+  stageIds: new Map(),
   endpoints: [],
   compiled: { endpoints: [], uncompiled: [] },
   publicPaths: new Map(),
@@ -125,42 +132,25 @@ export function deploy(
     secretsOf: (broker, config) => brokerSecrets(RED, broker, config),
   });
   const invalid = new Map(plan.invalid);
-  const { stages, stageNames, joins } = plan;
-  const routes = deployRoutes(graph, plan, live, { services, access });
+  const served = { services, access };
+  const routes = deployRoutes(graph, plan, live, served);
   const { gates, doubled } = deployGates(
     { graph, live, batching: plan.batching, tabName: tabNames(flows.definitions) },
     invalid,
   );
-  /** The nodes that can send the result of a route. */
-  const exits = [...stages, ...joins.keys()];
-  const failing = [
-    ...stages,
-    ...live.of('gate').map(({ node }) => node.id),
-    ...live.of('join').map(({ node }) => node.id),
-  ];
-  const handlers = new Map(failing.map((id) => [id, findHandler(graph, id)]));
-  const deployment: Deployment = {
-    graph,
-    routes,
+  const nodes = new Map([...live].map(({ node: { id }, kind }) => [id, deployedNode(graph, plan, invalid, id, kind)]));
+  const compiled = compileEndpoints(graph, {
+    ...{ routes: plan.routes, apart: plan.apart },
     invalid,
-    gates,
-    joins,
-    collected: new Set(exits.filter((id) => nearest(graph, id, 'collector').length > 0)),
-    handlers,
-    stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
-    ...{ stageNames, bases: plan.bases },
-    ordering: collectorsBehind(graph, stages, ({ order }) => order === 'arrival'),
-    parting: collectorsBehind(graph, stages, ({ inParts }) => inParts),
-    answers: responsesBy(exits, (id) => directResponse(graph, id)),
-    streaming: responsesBy(stages, (id) => streamingResponse(graph, id)),
-    compiled: compileEndpoints(graph, {
-      ...{ routes: plan.routes, apart: plan.apart },
-      invalid,
-      v2Paths: v2Paths(live),
-      flawOf,
-      ...httpFacts(RED, graph),
-    }),
-    endpoints: endpointsTo(graph, entryTerms(live, { services, access }, routes, gates), { services, access }),
+    v2Paths: v2Paths(live),
+    flawOf,
+    ...httpFacts(RED, graph),
+  });
+  const deployment: Deployment = {
+    ...{ graph, nodes, routes, gates },
+    stageIds: new Map([...plan.stageNames].map(([id, name]) => [name, id])),
+    endpoints: endpointsTo(graph, entryTerms(live, served, routes, gates), served),
+    compiled,
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
         const shown = !(config instanceof ModeletError) && config.publicPath !== '';
@@ -168,7 +158,7 @@ export function deploy(
       }),
     ),
   };
-  const listeners = listenersOf(RED, live, deployment.compiled.endpoints);
+  const listeners = listenersOf(RED, live, compiled.endpoints);
   return {
     deployment,
     plans: new Map(
@@ -180,8 +170,7 @@ export function deploy(
     warnings: [
       ...plan.doubled,
       ...doubled,
-      ...failing.flatMap((id) => {
-        const handler = handlers.get(id);
+      ...[...nodes].flatMap(([id, { handler }]) => {
         if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
         return [{ id, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];
       }),
@@ -189,33 +178,38 @@ export function deploy(
   };
 }
 
-function responsesBy<Response>(
-  stages: readonly string[],
-  find: (stage: string) => Response | null,
-): Map<string, Response> {
-  return new Map(
-    stages.flatMap((id) => {
-      const response = find(id);
-      return response ? [[id, response] as const] : [];
-    }),
-  );
+function deployedNode(
+  graph: Graph,
+  plan: FlowPlan,
+  invalid: ReadonlyMap<string, string>,
+  id: string,
+  kind: LiveNode['kind'],
+): DeployedNode {
+  const name = plan.stageNames.get(id) ?? null;
+  const join = plan.joins.get(id) ?? null;
+  const canFail = plan.stages.includes(id) || kind === 'gate' || kind === 'join';
+  return {
+    ...{ name, join },
+    invalid: invalid.get(id) ?? null,
+    base: plan.bases.get(id) ?? null,
+    handler: canFail ? findHandler(graph, id) : null,
+    exit: plan.stages.includes(id) || join ? exitOf(graph, id) : null,
+  };
 }
 
-/** Returns, by stage, the usable collectors wired directly to it for which `isMeant` holds. */
-function collectorsBehind(
-  graph: Graph,
-  stages: readonly string[],
-  isMeant: (collector: CollectorNode) => boolean,
-): Map<string, string[]> {
-  return new Map(
-    stages.map((id) => {
-      const node = graph.get(id);
-      const targets = node ? targetsOf(graph, node) : [];
-      const isChosen = (target: (typeof targets)[number]): boolean =>
-        target.kind === 'collector' && target.invalid === null && isMeant(target);
-      return [id, targets.filter(isChosen).map((target) => target.id)];
-    }),
-  );
+function exitOf(graph: Graph, id: string): ResultExit {
+  const node = graph.get(id);
+  const targets = node?.kind === 'stage' ? targetsOf(graph, node) : [];
+  const collectors = targets.filter((target) => target.kind === 'collector' && target.invalid === null);
+  const idsOf = (isMeant: (collector: CollectorNode) => boolean): string[] =>
+    collectors.filter((target): target is CollectorNode => isMeant(target as CollectorNode)).map((one) => one.id);
+  return {
+    isCollected: nearest(graph, id, 'collector').length > 0,
+    ordering: idsOf(({ order }) => order === 'arrival'),
+    parting: idsOf(({ inParts }) => inParts),
+    response: directResponse(graph, id),
+    streaming: streamingResponse(graph, id),
+  };
 }
 
 function deployRoutes(

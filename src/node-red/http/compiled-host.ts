@@ -116,7 +116,7 @@ export class CompiledHost {
     const isDecided = this.#nodeCors !== null || origins.areSet;
     const headers = isDecided ? [] : this.#headersInFront;
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
-    const stageNames = route.stages.map((id) => deployment.stageNames.get(id) ?? id);
+    const stageNames = route.stages.map((id) => deployment.nodes.get(id)?.name ?? id);
     const behind = { RED: this.#RED, tracing, service, spec, stages: route.stages, stageNames };
     const hosted = {
       spec: { ...spec, model },

@@ -120,13 +120,13 @@ export class Arrivals {
       joins.take(node, msg, done);
       return;
     }
-    const { routes, invalid } = context.deployment();
+    const { routes, nodes } = context.deployment();
     const deployed = routes.get(node.id);
     if (deployed) {
       new PipelineRequest(context, node, deployed, msg, done).begin();
       return;
     }
-    const reason = invalid.get(node.id) ?? 'the node is not deployed';
+    const reason = nodes.get(node.id)?.invalid ?? 'the node is not deployed';
     refuse(context, node, msg, done, new ModeletError('config_invalid', reason));
   }
 

@@ -88,12 +88,12 @@ function handOver(
     answerDirectly(msg, error, trace.requestId);
     return;
   }
-  const { handlers } = context.deployment();
+  const { nodes } = context.deployment();
   trace.input = input;
   const failing = found.node;
   const stage = failingStage(context, error, found);
   error.stage ??= stage;
-  const handler = handlers.get(failingId);
+  const handler = nodes.get(failingId)?.handler;
   if (handler?.kind === 'join' && context.joins.failed(handler.id, msg, error, failingId)) {
     failed.gathered?.();
     return;
@@ -114,11 +114,12 @@ function handOver(
 
 /** Returns the name of the stage that failed, which may be a version of the node's stage; undefined: no stage did. */
 function failingStage(context: RequestContext, error: ModeletError, { kind, node }: LiveNode): string | undefined {
-  const { stageNames, stageIdByName, bases } = context.deployment();
-  const isOfVersion = bases.get(stageIdByName.get(error.stage ?? '') ?? '') === node.id;
-  if (isOfVersion || kind === 'join') return error.stage ?? stageNames.get(node.id);
-  // `stageNames` lacks stages with invalid settings.
-  return stageNames.get(node.id) ?? (kind === 'stage' ? node.name || node.id : undefined);
+  const { nodes, stageIds } = context.deployment();
+  const name = nodes.get(node.id)?.name ?? undefined;
+  const isOfVersion = nodes.get(stageIds.get(error.stage ?? '') ?? '')?.base === node.id;
+  if (isOfVersion || kind === 'join') return error.stage ?? name;
+  // A stage with invalid settings has no name there.
+  return name ?? (kind === 'stage' ? node.name || node.id : undefined);
 }
 
 /** Ends a message whose next nodes are gone: only an HTTP client can still get an answer. */

@@ -8,6 +8,7 @@ import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { PlannedJoin } from '../../flow/joins.ts';
 import { branchesBehind } from '../../flow/walk.ts';
 import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../ledger/gathers.ts';
+import type { Deployment } from '../deploy/deployment.ts';
 import type { Feeds } from '../feed/feeds.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
 import { deliverError, refuse } from './error-exit.ts';
@@ -62,14 +63,16 @@ export class Joins {
   /** Takes a message with the result of a branch. */
   take(node: Node, msg: PipelineMessage, done: Done): void {
     const context = this.#context();
-    const join = context.deployment().joins.get(node.id);
+    const { nodes } = context.deployment();
+    const deployed = nodes.get(node.id);
+    const join = deployed?.join;
     if (!join) {
-      const reason = context.deployment().invalid.get(node.id) ?? 'the node is not deployed';
+      const reason = deployed?.invalid ?? 'the node is not deployed';
       refuse(context, node, msg, done, new ModeletError('config_invalid', reason));
       return;
     }
     const last = this.#lastNode(msg) ?? '';
-    const drawn = join.branches.get(last) ?? join.branches.get(context.deployment().bases.get(last) ?? '');
+    const drawn = join.branches.get(last) ?? join.branches.get(nodes.get(last)?.base ?? '');
     const name = this.#keyOf(join, msg) ?? drawn;
     if (name === undefined) {
       refuse(context, node, msg, done, new ModeletError('invalid_input', unnamed(join)));
@@ -83,8 +86,8 @@ export class Joins {
    * @returns false if the node cannot gather
    */
   failed(id: string, msg: PipelineMessage, error: ModeletError, failing: string): boolean {
-    const { joins, graph } = this.#context().deployment();
-    const join = joins.get(id);
+    const { nodes, graph } = this.#context().deployment();
+    const join = nodes.get(id)?.join;
     if (!join) return false;
     const key = this.#keyOf(join, msg);
     const ends = branchesBehind(graph, failing, [...join.branches.keys()]);
@@ -107,10 +110,10 @@ export class Joins {
   }
 
   /** Call after a deploy: ends the gathers of nodes that are gone, or have other settings or branches. */
-  tidy(joins: ReadonlyMap<string, PlannedJoin>): void {
+  tidy(nodes: Deployment['nodes']): void {
     const error = flowsChanged();
     for (const [id, { revision, gathers }] of [...this.#byNode]) {
-      const now = joins.get(id)?.revision;
+      const now = nodes.get(id)?.join?.revision;
       if (now === revision) continue;
       // Branches of the gathers that end here, and of earlier ones, are still late.
       if (now === undefined) this.#byNode.delete(id);
@@ -136,7 +139,7 @@ export class Joins {
     if (gathered && gathered[1].stages === modelet?.stages.length) return gathered[0];
     return this.#context()
       .deployment()
-      .stageIdByName.get(modelet?.stages.at(-1)?.name ?? '');
+      .stageIds.get(modelet?.stages.at(-1)?.name ?? '');
   }
 
   #hold(msg: PipelineMessage, done: () => void): Held {

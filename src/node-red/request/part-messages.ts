@@ -56,10 +56,9 @@ export class PartMessages {
     this.#count = index + 1;
     const { live, deployment, isStopped } = this.#context;
     const output = this.#output;
-    const { parting, streaming } = deployment();
-    const collectors = parting.get(this.#exit) ?? [];
+    const { parting: collectors = [], streaming = null } = deployment().nodes.get(this.#exit)?.exit ?? {};
     // A stream response directly behind the stage needs no messages.
-    const isWanted = collectors.length > 0 || streaming.has(this.#exit);
+    const isWanted = collectors.length > 0 || streaming !== null;
     if (isStopped() || output === null || !isWanted) {
       throw flowsChanged();
     }

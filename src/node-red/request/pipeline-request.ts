@@ -70,10 +70,9 @@ export class PipelineRequest {
     this.#leaseHold = context.leases.enter(msg);
     this.#traced = context.tracing()?.begin(msg.req) ?? null;
     const { exit } = deployed.route;
-    const { ordering, parting, streaming } = context.deployment();
-    this.#sequencers = (ordering.get(exit) ?? []).map((id) => context.sequencers.of(id));
-    const response = streaming.get(exit);
-    const inParts = response !== undefined || (parting.get(exit) ?? []).length > 0;
+    const { ordering = [], parting = [], streaming: response } = context.deployment().nodes.get(exit)?.exit ?? {};
+    this.#sequencers = ordering.map((id) => context.sequencers.of(id));
+    const inParts = response || parting.length > 0;
     this.#parts = inParts ? new PartMessages(context, msg, this.#trace, exit) : null;
     this.#stream = response
       ? streamTo(msg, this.#trace.requestId, response, deployed.service.config.maxPayloadBytes)
@@ -215,14 +214,15 @@ export class PipelineRequest {
 
   /** Returns the node of the route that speaks for a stage: the stage's own, or that of its base. */
   #nodeOf(stage: string): string | undefined {
-    const { stageIdByName, bases } = this.#context.deployment();
-    const id = stageIdByName.get(stage) ?? '';
-    return this.#deployed.route.stages.includes(id) ? id : (bases.get(id) ?? stageIdByName.get(stage));
+    const { stageIds, nodes } = this.#context.deployment();
+    const id = stageIds.get(stage);
+    if (id === undefined || this.#deployed.route.stages.includes(id)) return id;
+    return nodes.get(id)?.base ?? id;
   }
 
   /** Whether a node that gathers branches handles the errors of a stage. */
   #isOfBranch(failing: string | undefined): boolean {
-    return this.#context.deployment().handlers.get(failing ?? '')?.kind === 'join';
+    return this.#context.deployment().nodes.get(failing ?? '')?.handler?.kind === 'join';
   }
 
   /** No effect if the leases have ended, or have left with the message. */
@@ -288,7 +288,7 @@ export class PipelineRequest {
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
-    if (this.#context.deployment().collected.has(exitId)) this.#leaseHold.leave();
+    if (this.#context.deployment().nodes.get(exitId)?.exit?.isCollected) this.#leaseHold.leave();
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     this.#leaving.done();
   }
@@ -296,7 +296,7 @@ export class PipelineRequest {
   /** Answers the HTTP client as its HTTP response node would have, because the flows have stopped. */
   #endPastTheFlow(value: Payload): void {
     this.#leaseHold.end({ kind: 'cancelled' });
-    const answer = this.#context.deployment().answers.get(this.#deployed.route.exit);
+    const answer = this.#context.deployment().nodes.get(this.#deployed.route.exit)?.exit?.response;
     try {
       // The message that ends a sequence of parts is not the answer that the client waits for.
       if (this.#stream) this.#stream.end(value);
@@ -347,7 +347,7 @@ export class PipelineRequest {
   /** Logs at debug level: under overload there are many errors, and few readers need a single request's error. */
   #log(error: ModeletError, failing: string): void {
     const { code, message } = error;
-    const stage = error.stage ?? this.#context.deployment().stageNames.get(failing);
+    const stage = error.stage ?? this.#context.deployment().nodes.get(failing)?.name;
     const fields = { requestId: this.#trace.requestId, code };
     this.#deployed.service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage ? { stage } : {}) });
   }

@@ -68,7 +68,7 @@ export function receipt(msg: PipelineMessage, id: string): JobAnswer {
 export function answerFrom(context: RequestContext, gate: string, msg: PipelineMessage, answer: JobAnswer): void {
   const { statusCode, payload, headers = {} } = answer;
   const node = context.live.get(gate)?.node;
-  if (node && context.deployment().handlers.get(gate)?.kind === 'output') {
+  if (node && context.deployment().nodes.get(gate)?.handler?.kind === 'output') {
     Object.assign(msg, { statusCode, payload, headers: { ...msg.headers, ...headers } });
     sendFrom(node, [null, msg]);
     return;
