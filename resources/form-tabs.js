@@ -1,6 +1,6 @@
 /**
- * Tabs of a dialog. A tab shows whether a field on it differs from its default, and whether one cannot be used. Attaches
- * `window.modelet.formTabs`; safe to load more than once.
+ * Tabs of a dialog. A tab shows whether a field on it differs from its default, and whether one cannot be used. A dialog may
+ * open at a field. Attaches `window.modelet.formTabs`; safe to load more than once.
  */
 (() => {
   'use strict';
@@ -49,9 +49,27 @@
     form.on('change keyup', ':input', () => setTimeout(markAll));
     // It validates the fields when the dialog is there.
     setTimeout(markAll);
+    if (wanted?.id === node.id) showField(tabs, form);
     return { resize: () => tabs.resize(), show: (id) => tabs.activateTab(id) };
   }
 
+  /** The node whose dialog opens, and the property at which it opens; null: at its first tab. */
+  let wanted = null;
+
+  function showField(tabs, form) {
+    const field = form.find(`#node-input-${wanted.property}`);
+    wanted = null;
+    // Node-RED gives the focus to the first field when the dialog is there.
+    form.closest('.red-ui-tray').one('focusin', () => setTimeout(() => field.trigger('focus')));
+    tabs.activateTab(field.closest('.modelet-page').attr('id'));
+  }
+
+  /** Opens the dialog of a node at the field of a property. */
+  function openAt(node, property) {
+    wanted = { id: node.id, property };
+    RED.editor.edit(node);
+  }
+
   window.modelet = window.modelet || {};
-  window.modelet.formTabs = { create };
+  window.modelet.formTabs = { create, openAt };
 })();

@@ -23,7 +23,7 @@ function makeFinding(context, className) {
 
 /** Whether the user of the editor may press a button: some change the flows, others the runtime. */
 function mayDo(context, { kind }) {
-  return kind === 'createRuntime' ? RED.user.hasPermission('flows.write') : context.mayAct();
+  return kind === 'restart' ? context.mayAct() : RED.user.hasPermission('flows.write');
 }
 
 function makeAction(context) {
@@ -40,8 +40,13 @@ function makeAction(context) {
   };
 }
 
-function perform(_context, { kind }) {
-  if (kind !== 'createRuntime') return;
+function perform(context, { kind, node }) {
+  if (kind === 'restart') context.act(node, 'restart');
+  else if (kind === 'limit') context.edit(node, 'runTimeoutMs');
+  else createRuntime();
+}
+
+function createRuntime() {
   const count = window.modelet.giveRuntimeToAll();
   RED.notify(text('finding.createRuntimeDone', { count }), 'success');
 }

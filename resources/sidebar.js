@@ -14,15 +14,25 @@ const ID = 'modelets';
 const INTERVAL_MS = 1000;
 const STALE_MS = 5000;
 
-/** The node on the canvas; for one inside a subflow the instance of that. */
-function reveal(id) {
+/** Returns the id of the node on the canvas; for one inside a subflow that of the instance. */
+function onCanvas(id) {
   const known = [id, id.split('-')[0]].find((candidate) => RED.nodes.node(candidate));
-  if (!known) {
-    RED.notify(text('gone'), 'warning');
-    return;
-  }
+  if (!known) RED.notify(text('gone'), 'warning');
+  return known;
+}
+
+function reveal(id) {
+  const known = onCanvas(id);
+  if (!known) return;
   RED.view.reveal(known);
   RED.view.select(known);
+}
+
+/** Opens the dialog of a node at a property. A node inside a subflow has its dialog there. */
+function edit(id, property) {
+  const node = RED.nodes.node(id) || RED.nodes.node(id.split('-').at(-1));
+  if (node) window.modelet.formTabs.openAt(node, property);
+  else RED.notify(text('gone'), 'warning');
 }
 
 function act(id, action) {
@@ -65,6 +75,7 @@ class Sidebar {
     this.runtimes = el('div', 'runtimes');
     const context = {
       reveal,
+      edit,
       act,
       order: orderGate,
       mayAct: () => RED.user.hasPermission('modelets.write'),

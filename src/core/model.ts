@@ -267,6 +267,24 @@ export interface WorkerStatus {
   readonly gauges: OwnValues<number>;
 }
 
+/** An old worker, whose stage has a new one in its place, and which still runs a batch. Times are on the monotonic clock. */
+export interface RetiredWorker {
+  readonly pid: number | null;
+  /** Time since which it runs its oldest batch. */
+  readonly runsSince: number;
+  /** Number of its batches that no caller has waited for for a second or longer. */
+  readonly overdue: number;
+}
+
+/** The last death of a worker in service. */
+export interface WorkerDeath {
+  readonly worker: number;
+  /** When, on the monotonic clock. */
+  readonly at: number;
+  /** The cause, for people. */
+  readonly error: string;
+}
+
 /** State of a stage's circuit. An open circuit refuses requests because workers keep dying; see engine/pools/circuit.ts. */
 export type CircuitTag = 'closed' | 'open' | 'half-open';
 
@@ -298,6 +316,12 @@ export interface StageStatus extends CircuitStatus {
   readonly workers: readonly WorkerStatus[];
   /** Mean batch size in the last interval that had batches; 0 before the first batch. */
   readonly meanBatchSize: number;
+  /** Monotonic time since which a worker runs the oldest batch that runs. Absent or null: none runs, or it is not known. */
+  readonly runsSince?: number | null;
+  /** Absent: none. */
+  readonly retired?: readonly RetiredWorker[];
+  /** Absent or null: no worker of the present code has died in service. */
+  readonly lastDeath?: WorkerDeath | null;
   /** Messages about pins that could not be applied; empty if all were applied. */
   readonly pinWarnings: readonly string[];
   /** Whether the stage has no serving worker because none starts. */

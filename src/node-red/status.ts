@@ -51,8 +51,8 @@ export class StatusBadges {
     const worked = new Set(
       stages.filter(({ id, batches }) => batches > (before.get(id) ?? batches)).map(({ id }) => id),
     );
-    // A stage that has just worked rests when it has done nothing until the next badge.
-    if (worked.size > 0) this.update();
+    // A stage that has just worked rests when it has done nothing until the next badge, and a long run gets longer.
+    if (worked.size > 0 || stages.some(({ runsMs }) => runsMs !== null)) this.update();
     for (const live of this.#shows.live) {
       const status = this.#statusOf(live, snapshots, worked);
       if (!status) continue;

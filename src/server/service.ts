@@ -337,7 +337,8 @@ export class Service {
 
   #engineLost(error: Error): void {
     // A killed engine leaves its workers running: one in a busy loop does not notice, and a worker may have children.
-    for (const { workers } of this.#told.status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
+    const left = this.#told.status.stages.flatMap(({ workers, retired = [] }) => [...workers, ...retired]);
+    for (const { pid } of left) if (pid !== null) killGroup(pid);
     this.#told.engineLost();
     if (this.#state.tag === 'closing') {
       this.#checks.fail(shuttingDown());

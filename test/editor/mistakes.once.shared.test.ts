@@ -1,2 +1,3 @@
 /** Runs the mistakes of newcomers in one process: see session.ts. */
+import './mistakes/runs.test.ts';
 import './mistakes/settings.test.ts';

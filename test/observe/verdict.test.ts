@@ -6,9 +6,11 @@ import { type Verdict, verdictOn } from '../../src/observe/views/verdict.ts';
 
 const QUICK = { queueMs: 0.1, batchMs: 0, runMs: 20 };
 
+const HEALTHY = { overdue: 0, longRun: null, retired: [], successorError: null, times: QUICK };
+
 function stage(name: string, changes: Partial<JudgedStage> = {}): JudgedStage {
   const serves = { health: 'ready', words: 'idle, 1 worker', whole: 'idle, 1 worker' } as const;
-  return { id: `id of ${name}`, name, ...serves, overdue: 0, successorError: null, times: QUICK, ...changes };
+  return { id: `id of ${name}`, name, ...serves, ...HEALTHY, ...changes };
 }
 
 const GATE: Judged['gates'][number] = {
@@ -37,6 +39,11 @@ const renewed = stage('renewed', { successorError: 'line 3: Unexpected token' })
 const lost = { id: 'lost', name: 'lost', reason: 'no runtime', lacksRuntime: true };
 const astray = { ...lost, id: 'astray', name: 'astray' };
 const unset = { id: 'u', name: 'unset', reason: 'path: no file model.onnx', lacksRuntime: false };
+const looping = stage('loops', { longRun: { ms: 40_000, usualMs: null } });
+const slower = stage('slower', { longRun: { ms: 40_000, usualMs: 2.04 } });
+const leftAlone = stage('alone', { longRun: { ms: 130_000, usualMs: 2 }, overdue: 1 });
+const ends = stage('renewed', { retired: [{ runsMs: 3000, overdue: 1 }] });
+const goesOn = stage('renewed', { retired: [{ runsMs: 30_000, overdue: 0 }] });
 const queued = stage('classify', { times: { queueMs: 230, batchMs: 3, runMs: 20 } });
 const filling = stage('classify', { times: { queueMs: 1, batchMs: 60.4, runMs: 20 } });
 
@@ -51,10 +58,30 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
   [{ stages: [queued, starts] }, 'slow start is starting. Requests to it wait.', 'startup', starts.id],
   [
     { stages: [queued, stuck], errorsPerSecond: 50 },
-    'stuck runs a batch that no caller waits for any more. If that goes on, the stage replaces the worker.',
+    'stuck runs a batch that no caller waits for any more: restart it, or set a run timeout.',
     'slow',
     stuck.id,
   ],
+  [{ stages: [looping] }, 'loops has run one call for 40 s: restart it, or set a run timeout.', 'slow', looping.id],
+  [
+    { stages: [slower] },
+    'slower has run one call for 40 s, where 2 ms is usual: restart it, or set a run timeout.',
+    'slow',
+    slower.id,
+  ],
+  [
+    { stages: [leftAlone] },
+    'alone has run one call for 2 min, and no caller waits for it any more: restart it, or set a run timeout.',
+    'slow',
+    leftAlone.id,
+  ],
+  [
+    { stages: [ends] },
+    'renewed: an old worker has run one call for 3 s, and no caller waits for it. The stage kills it soon.',
+    'slow',
+    ends.id,
+  ],
+  [{ stages: [goesOn] }, 'renewed: an old worker has run one call for 30 s, and then ends.', 'slow', goesOn.id],
   [
     { stages: [renewed] },
     'renewed: the new code does not start, so the old code answers: line 3: Unexpected token.',

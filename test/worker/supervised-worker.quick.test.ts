@@ -245,6 +245,32 @@ test('beside batches that have callers, a batch without asks for another worker,
   assert.deepEqual(rig.losses.map(idsOf), [[[1, 3], [], []]]);
 });
 
+test('a retired worker ends 5 s after the last caller of its run has gone', async () => {
+  const rig = await new Rig(1, 0).start();
+  rig.dispatch(1);
+  void rig.worker.close(Number.POSITIVE_INFINITY);
+  await rig.advance(5 * ABANDONED_MS);
+  assert.equal(rig.losses.length, 0, 'a caller waits for it');
+  assert.equal(rig.clock.now() - (rig.worker.runsSince ?? 0), 5 * ABANDONED_MS);
+  rig.worker.cancel([1]);
+  await rig.advance(4999);
+  assert.equal(rig.losses.length, 0);
+  await rig.advance(1);
+  assert.deepEqual([rig.losses[0]?.phase, rig.worker.runsSince], ['closing', null]);
+});
+
+test('a worker that is retired while it runs on without a caller ends 5 s after the last one has gone', async () => {
+  const rig = await new Rig(1, 0).start();
+  rig.dispatch(1);
+  rig.worker.cancel([1]);
+  await rig.advance(4000);
+  void rig.worker.close(Number.POSITIVE_INFINITY);
+  await rig.advance(999);
+  assert.equal(rig.losses.length, 0);
+  await rig.advance(1);
+  assert.equal(rig.losses.length, 1);
+});
+
 test('an example that runs on past its deadline costs its worker after the same time', async () => {
   const rig = await new Rig(1, 0).start();
   rig.worker.tryExample(0, rig.clock.now() + 5000);

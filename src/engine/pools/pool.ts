@@ -10,6 +10,8 @@ import type {
   ModeletDescription,
   Payload,
   RequestNumber,
+  RetiredWorker,
+  WorkerDeath,
   WorkerStatus,
 } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
@@ -130,4 +132,14 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   /** Lets the workers finish their batches, and kills them at `deadline`. Resolves when all have ended. */
   close(deadline: Deadline): Promise<void>;
   status(): WorkerStatus[];
+  /** The workers that still run batches: those that serve (`serving`), and others. Absent: not known. */
+  readonly runs?: PoolRuns;
+  /** See `StageStatus.lastDeath`. */
+  readonly lastDeath?: WorkerDeath | null;
+}
+
+/** The oldest runs of a pool, see `StageStatus`. */
+export interface PoolRuns {
+  readonly serving: readonly RetiredWorker[];
+  readonly retired: readonly RetiredWorker[];
 }

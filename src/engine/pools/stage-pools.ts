@@ -12,7 +12,7 @@
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { CheckResult, CircuitStatus, RequestNumber, StageStatus } from '../../core/model.ts';
+import type { CheckResult, CircuitStatus, RequestNumber, RetiredWorker, StageStatus } from '../../core/model.ts';
 import type { Item } from '../stage/item.ts';
 import { HotEdit, type HotEditHost } from './hot-edit.ts';
 import type { FreeWorker, WorkerPool } from './pool.ts';
@@ -20,7 +20,18 @@ import type { FreeWorker, WorkerPool } from './pool.ts';
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
 
 type PoolsStatus = CircuitStatus &
-  Pick<StageStatus, 'busy' | 'ready' | 'workers' | 'pinWarnings' | 'doesNotStart' | 'successorError'>;
+  Pick<
+    StageStatus,
+    | 'busy'
+    | 'ready'
+    | 'workers'
+    | 'pinWarnings'
+    | 'doesNotStart'
+    | 'successorError'
+    | 'runsSince'
+    | 'retired'
+    | 'lastDeath'
+  >;
 
 interface Generation {
   /** Combines the definition's revision with the number of saves of its file, and with how hosts are reached. */
@@ -76,7 +87,8 @@ export class StagePools {
   status(): PoolsStatus {
     const pool = this.present;
     const workers = pool.status();
-    const { health } = pool;
+    const { health, lastDeath = null } = pool;
+    const since = pool.runs?.serving.map(({ runsSince }) => runsSince) ?? [];
     return {
       doesNotStart: health.tag === 'failed' && health.doesNotStart,
       busy: workers.reduce((sum, { running }) => sum + running, 0),
@@ -85,6 +97,9 @@ export class StagePools {
       pinWarnings: pool.pinWarnings,
       ...pool.circuit,
       successorError: this.#successorError(),
+      runsSince: since.length > 0 ? Math.min(...since) : null,
+      retired: this.#oldRuns(),
+      lastDeath,
     };
   }
 
@@ -163,6 +178,12 @@ export class StagePools {
     if (pool?.health.tag !== 'failed') return null;
     // A worker's own error says more than the circuit's count of deaths.
     return pool.status().find(({ error }) => error !== null)?.error ?? pool.health.error.message;
+  }
+
+  /** The old workers that still run batches: those of old pools, and those that the present pool has replaced. */
+  #oldRuns(): RetiredWorker[] {
+    const old = [...this.#retired].flatMap(({ runs }) => (runs ? [...runs.serving, ...runs.retired] : []));
+    return [...old, ...(this.present.runs?.retired ?? [])];
   }
 
   #all(): StagePool[] {

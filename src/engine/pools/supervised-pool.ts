@@ -17,6 +17,8 @@ import type {
   LogLevel,
   ModeletDescription,
   RequestNumber,
+  RetiredWorker,
+  WorkerDeath,
   WorkerStatus,
 } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
@@ -27,7 +29,15 @@ import type { EngineBoot, TouchedFile } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
 import { ExampleCheck } from './example-check.ts';
-import { type Loss, type PoolEvents, type PoolHealth, type Room, RunTimeout, type WorkerPool } from './pool.ts';
+import {
+  type Loss,
+  type PoolEvents,
+  type PoolHealth,
+  type PoolRuns,
+  type Room,
+  RunTimeout,
+  type WorkerPool,
+} from './pool.ts';
 import { WorkerFactory } from './worker-factory.ts';
 import { Roster } from './workers/roster.ts';
 import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';
@@ -49,6 +59,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #probes = 0;
   #description: ModeletDescription | null = null;
   #files: readonly TouchedFile[] = [];
+  #lastDeath: WorkerDeath | null = null;
   /** The last logged reason why workers are stuck; null after a worker became ready or a user asked for new ones. */
   #toldFailure: string | null = null;
   /** Whether `close` was called: workers that end get no successors. */
@@ -101,6 +112,14 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   get description(): ModeletDescription | null {
     return this.#description;
+  }
+
+  get runs(): PoolRuns {
+    return { serving: this.#roster.serving.flatMap(runOf), retired: this.#roster.retired.flatMap(runOf) };
+  }
+
+  get lastDeath(): WorkerDeath | null {
+    return this.#lastDeath;
   }
 
   start(): void {
@@ -252,6 +271,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (overrun.length > 0) this.#events.onLost(overrun, [], error, index);
     this.#events.onLost(running, notStarted, error instanceof RunTimeout ? besides(error) : error, index);
     if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
+    if (phase === 'serving') this.#lastDeath = { worker: index, at: this.#clock.now(), error: error.message };
     if (phase === 'starting' && error instanceof LastingFailure) {
       this.#files = error.files;
       this.#tellFailure(error);
@@ -327,6 +347,15 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 /** Returns the cause of death for the items that ran beside those that took too long. */
 function besides(timeout: RunTimeout): Error {
   return new Error(`it was killed because of another batch: ${timeout.message}`, { cause: timeout });
+}
+
+/** Returns what a worker runs at present, in a list that is empty if it runs nothing. */
+function runOf({
+  pid,
+  runsSince,
+  overdue,
+}: Pick<RetiredWorker, 'pid' | 'overdue'> & { readonly runsSince: number | null }): RetiredWorker[] {
+  return runsSince === null ? [] : [{ pid, runsSince, overdue }];
 }
 
 function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {

@@ -2,6 +2,7 @@
 
 import type { LoopSnapshot } from '../meters/loop.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
+import { type LongRun, lingering, type OldRun, seconds } from './long-runs.ts';
 import type { StageHealth } from './words.ts';
 
 /** Mean times of the items that ran since an earlier look, in ms. */
@@ -23,6 +24,10 @@ export interface JudgedStage {
   readonly whole: string;
   /** Number of batches that its workers run although no caller waits for them any more. */
   readonly overdue: number;
+  /** The call that has run for far too long; null if none has. */
+  readonly longRun: LongRun | null;
+  /** How long the old workers have run the batches that they have left, in ms; those without callers are overdue. */
+  readonly retired: readonly OldRun[];
   /** Why new code does not start while the old code answers; null if there is no such problem. */
   readonly successorError: string | null;
   /** Mean times of the items that ran since the earlier look; null if none did. */
@@ -55,8 +60,13 @@ export interface Judged {
 /** `good`: all is well. `slow`: requests wait. `startup`: not all serves yet. `error`: something does not work. */
 export type VerdictKind = 'good' | 'slow' | 'startup' | 'error';
 
-/** A button of a finding. `createRuntime`: one runtime for all stages that have none. */
-export type FindingAction = { readonly kind: 'createRuntime' };
+/**
+ * A button of a finding. `createRuntime`: one runtime for all stages that have none. `restart`: new workers. `limit`: opens
+ * the dialog at the limit of a run.
+ */
+export type FindingAction =
+  | { readonly kind: 'createRuntime' }
+  | { readonly kind: 'restart' | 'limit'; readonly node: string };
 
 /** A sentence about the pipelines. */
 export interface Finding {
@@ -116,12 +126,26 @@ const starting: Rule = ({ stages }) => {
   return [{ kind: 'startup', text: `${starts.name} is starting. Requests to it wait.`, node: starts.id, actions: [] }];
 };
 
-const overdue: Rule = ({ stages }) => {
-  const stage = stages.find((one) => one.overdue > 0);
-  if (!stage) return [];
-  const text = `${stage.name} ${overdueWords(stage.overdue)}. If that goes on, the stage replaces the worker.`;
-  return [{ kind: 'slow', text, node: stage.id, actions: [] }];
-};
+const longRuns: Rule = ({ stages }) =>
+  stages.flatMap(({ id, name, longRun, overdue }) => {
+    if (!longRun && overdue === 0) return [];
+    const runs = longRun ? `has run one call for ${seconds(longRun.ms)}` : overdueWords(overdue);
+    const alone = longRun && overdue > 0 ? ', and no caller waits for it any more' : '';
+    const usual = longRun?.usualMs ?? null;
+    const longer = alone === '' && usual !== null ? `, where ${seconds(usual)} is usual` : '';
+    const text = `${name} ${runs}${alone}${longer}: restart it, or set a run timeout.`;
+    const actions = (['restart', 'limit'] as const).map((kind) => ({ kind, node: id }));
+    return [{ kind: 'slow' as const, text, node: id, actions }];
+  });
+
+const oldWorkers: Rule = ({ stages }) =>
+  stages.flatMap(({ id, name, retired }) => {
+    const first = lingering(retired);
+    if (!first) return [];
+    const end = first.overdue > 0 ? ', and no caller waits for it. The stage kills it soon.' : ', and then ends.';
+    const text = `${name}: an old worker has run one call for ${seconds(first.runsMs)}${end}`;
+    return [{ kind: 'slow' as const, text, node: id, actions: [] }];
+  });
 
 /** @returns what a stage does that has these batches */
 export function overdueWords(count: number): string {
@@ -145,7 +169,8 @@ const RULES: readonly Rule[] = [
   failedSuccessor,
   brokenGate,
   starting,
-  overdue,
+  longRuns,
+  oldWorkers,
   full,
   failing,
 ];

@@ -1,6 +1,6 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { ListenerState } from '../../core/endpoints.ts';
-import type { Batching, EngineStatus, StageStatus } from '../../core/model.ts';
+import type { Batching, EngineStatus, RetiredWorker, StageStatus, WorkerDeath } from '../../core/model.ts';
 import type { ClientReadings, StageReading } from '../../core/readings.ts';
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
@@ -41,7 +41,7 @@ interface ShownPlan {
 /** A stage's settings and its status, with times that are good for people instead of those on the monotonic clock. */
 export interface StageSnapshot
   extends Omit<ShownStage, 'ref'>,
-    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions'>,
+    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions' | 'runsSince' | 'retired' | 'lastDeath'>,
     Pick<StageFacts, 'oldestMs' | 'leavesInMs' | 'retryInMs'> {
   /** One sentence that tells why requests wait here now; null if nothing holds them. */
   readonly why: string | null;
@@ -50,9 +50,19 @@ export interface StageSnapshot
   readonly items: number;
   /** Its versions, with their names; empty if it has none. */
   readonly versions: readonly VersionSnapshot[];
+  /** How long a worker has run the oldest batch that runs; null if none runs. */
+  readonly runsMs: number | null;
+  /** Old workers that still run a batch. */
+  readonly retired: readonly RetiredSnapshot[];
+  /** The last death of a worker of the present code in service; null if none died. */
+  readonly lastDeath: DeathSnapshot | null;
   /** Totals of the stage's meters, over all engines that this runtime has had. */
   readonly reading: StageReading;
 }
+
+export type RetiredSnapshot = Omit<RetiredWorker, 'runsSince'> & { readonly runsMs: number };
+
+export type DeathSnapshot = Omit<WorkerDeath, 'at'> & { readonly agoMs: number };
 
 /** A version of a stage. */
 export interface VersionSnapshot extends VersionStatus {
@@ -207,7 +217,9 @@ type Unexplained = Omit<StageSnapshot, 'why'>;
 function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStage, parts: RuntimeParts): Unexplained {
   const { plan, status, totals, now } = parts;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
-  const { oldestAt, leavesAt, retryAt, versions = [], ...shown } = reported;
+  const { oldestAt, leavesAt, retryAt, versions = [], ...unread } = reported;
+  const { runsSince = null, retired = [], lastDeath = null, ...shown } = unread;
+  const since = (at: number): number => Math.max(0, now - at);
   const names = new Map(plan.stages.map((stage) => [stage.id, stage.name]));
   const reading = totals.of(ref);
   return {
@@ -216,11 +228,14 @@ function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStag
     name,
     capacity,
     queueMb,
-    oldestMs: oldestAt === null ? null : Math.max(0, now - oldestAt),
+    oldestMs: oldestAt === null ? null : since(oldestAt),
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
     batching,
     versions: versions.map((version) => ({ ...version, name: names.get(version.stage) ?? version.stage })),
+    runsMs: runsSince === null ? null : since(runsSince),
+    retired: retired.map(({ runsSince: at, ...worker }) => ({ ...worker, runsMs: since(at) })),
+    lastDeath: lastDeath && { worker: lastDeath.worker, agoMs: since(lastDeath.at), error: lastDeath.error },
     batches: reading.batches,
     items: reading.items,
     reading,

@@ -12,6 +12,7 @@ import type { SlowRequest } from './breakdown.ts';
 import { type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
+import { longRunOf, meanRunMs } from './long-runs.ts';
 import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from './snapshot.ts';
 import { slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
 import { overdueOf } from './why.ts';
@@ -218,6 +219,8 @@ function stageView(
     words,
     whole,
     overdue,
+    longRun: longRunOf(stage.runsMs, meanRunMs(stage.reading), overdue),
+    retired: stage.retired,
     successorError: stage.successorError,
     why: stage.why,
     warnings: [

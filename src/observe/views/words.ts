@@ -1,4 +1,5 @@
 /** The state of a stage in a few words, the same on its badge, in the sidebar and in the documentation. Pure. */
+import { type LongRun, longRunOf, meanRunMs, seconds } from './long-runs.ts';
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
 import { overdueOf } from './why.ts';
 
@@ -41,7 +42,7 @@ type StageSummary = Pick<
   StageSnapshot,
   'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
 > &
-  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning'>>;
+  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning' | 'runsMs' | 'reading'>>;
 
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
@@ -50,7 +51,7 @@ export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, bu
   const { ready, workers, queue, circuit, successorError } = stage;
   if (refuses !== null) return said('error', 'refuses all', refuses);
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
-  const health = ready === workers.length && overdueOf(workers) === 0 ? 'ready' : 'partly';
+  const health = ready === workers.length && overdueOf(workers) === 0 && !longRun(stage) ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
   if (successorError !== null) return said(health, 'new code fails', successorError);
   const rolledBack = stage.versions?.find(({ cause }) => cause === 'failures');
@@ -60,12 +61,19 @@ export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, bu
   return { health, text, whole: text };
 }
 
-function serving({ ready, workers, concurrency }: StageSummary, busy: number): string {
+function serving(stage: StageSummary, busy: number): string {
+  const { ready, workers, concurrency } = stage;
   const { length: all } = workers;
   if (ready < all) return `${ready} of ${all} ready`;
   if (busy === 0) return `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
   const overdue = overdueOf(workers);
-  return `${busy} of ${all * concurrency} busy${overdue > 0 ? `, ${overdue} overdue` : ''}`;
+  const long = longRun(stage);
+  const time = long ? `, one call for ${seconds(long.ms)}` : '';
+  return `${busy} of ${all * concurrency} busy${overdue > 0 ? `, ${overdue} overdue` : ''}${time}`;
+}
+
+function longRun({ runsMs = null, reading, workers }: StageSummary): LongRun | null {
+  return longRunOf(runsMs, reading ? meanRunMs(reading) : null, overdueOf(workers));
 }
 
 function starting(workers: StageSummary['workers']): StageWords {

@@ -42,6 +42,11 @@ export class Roster<T extends WireItem> {
     return [...this.#roles.keys()];
   }
 
+  /** Workers that only finish their batches. */
+  get retired(): readonly SupervisedWorker<T>[] {
+    return this.all.filter((worker) => this.#roles.get(worker)?.tag === 'retired');
+  }
+
   /** Whether a worker that serves, or its replacement, does not start until something changes. */
   get isStuck(): boolean {
     return this.all.some(({ isStuck }) => isStuck);

@@ -10,12 +10,17 @@ import type { ProcessStateTag } from '../../../process/process-state.ts';
 import { decodeModeletError } from '../../../wire/codec/error-codec.ts';
 import type { LoadedReport, TouchedFile, UsageReport } from '../../../wire/frames/bodies.ts';
 import type { ControlFrame, Frame, WireItem } from '../../../wire/frames/frames.ts';
-import type { Batch, FreeWorker, Loss, PoolEvents } from '../pool.ts';
+import { type Batch, type FreeWorker, type Loss, type PoolEvents, RunTimeout } from '../pool.ts';
 import { WorkerFacts } from './worker-facts.ts';
 import { Workload } from './workload.ts';
 
 /** Time limit for the teardown of a worker that has no batch. */
 const TEARDOWN_MS = 5000;
+/**
+ * How long a retired worker may go on with a batch that no caller waits for, in ms: its code has been replaced, and its
+ * result reaches nobody, so that only the time to end in order is left, which is that of a teardown.
+ */
+const RETIRED_MS = TEARDOWN_MS;
 
 /** The pool, as its workers see it. */
 export interface WorkerHost<T extends WireItem> {
@@ -65,7 +70,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
       clock: host.clock,
       concurrency: host.concurrency,
       runTimeoutMs: () => host.runTimeoutMs(),
-      abandonedMs: () => Math.max(host.abandonedMs, this.#facts.startMs),
+      abandonedMs: () => this.#abandonedMs,
       kill: (reason) => this.#supervisor.kill(reason),
       onStuck: () => host.onStuck(this),
       onChange: () => host.stage.onChange(),
@@ -166,6 +171,11 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return this.#work.overdue;
   }
 
+  /** Time since which the worker runs the oldest of its batches; null if it runs none. */
+  get runsSince(): number | null {
+    return this.#work.runsSince;
+  }
+
   /** Starts a process if none runs, without waiting for a pause to end. */
   start(): void {
     this.#supervisor.start();
@@ -210,7 +220,15 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
   /** Lets the worker finish its batches, and kills it at the deadline. Resolves when the worker has ended. */
   close(deadline: Deadline): Promise<void> {
     const teardownBy = this.#host.clock.now() + TEARDOWN_MS;
-    return this.#supervisor.close(this.#work.batches === 0 ? Math.min(deadline, teardownBy) : deadline);
+    const ended = this.#supervisor.close(this.#work.batches === 0 ? Math.min(deadline, teardownBy) : deadline);
+    this.limitRun();
+    return ended;
+  }
+
+  /** How long a batch without callers may run, in ms; null: the user's limit decides. */
+  get #abandonedMs(): number | null {
+    if (this.#host.runTimeoutMs() > 0) return null;
+    return this.#supervisor.isClosed ? RETIRED_MS : Math.max(this.#host.abandonedMs, this.#facts.startMs);
   }
 
   #receive(frame: Frame): void {
@@ -274,7 +292,9 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
 
   #lost(error: Error, phase: LifePhase): void {
     if (phase === 'starting') this.#startError = asThrown(error);
-    if (phase === 'closing') this.#host.onLog(this, 'debug', 'ended');
+    if (phase === 'closing' && error instanceof RunTimeout)
+      this.#host.onLog(this, 'warn', `old worker was killed: ${error.message}`);
+    else if (phase === 'closing') this.#host.onLog(this, 'debug', 'ended');
     // The pool logs a cause that keeps all workers of a stage from starting, and only once.
     else if (!this.isStuck)
       this.#host.onLog(this, 'error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);

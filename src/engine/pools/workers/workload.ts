@@ -48,6 +48,11 @@ export class Workload<T extends WireItem> {
     return !this.#beginsByItself && this.#all.some(({ alone }) => alone);
   }
 
+  /** Time since which the worker runs the oldest of its batches; null if it runs none. */
+  get runsSince(): number | null {
+    return this.#running.length === 0 ? null : Math.min(...this.#running.map(({ startedAt }) => startedAt));
+  }
+
   /** Number of batches that the worker runs although no caller has waited for them for a while. */
   get overdue(): number {
     return this.#limit.overdue;
@@ -163,8 +168,8 @@ interface RunLimitHost {
   runs(): readonly Run[];
   /** The limit that the user has set, in ms; 0 means none. */
   runTimeoutMs(): number;
-  /** How long a run may go on without a caller, in ms. */
-  abandonedMs(): number;
+  /** How long a run may go on without a caller, in ms; null: as long as the user's limit lets it. */
+  abandonedMs(): number | null;
   kill(reason: RunTimeout): void;
   /** A run goes on for too long without a caller, beside others that callers wait for. Called once per worker. */
   onStuck(): void;
@@ -174,6 +179,7 @@ interface RunLimitHost {
 /**
  * Limits how long a worker runs one batch or example. With a limit of the user's, by that alone. Without one, by the
  * callers: a run that goes on for long after its last caller has gone will hardly end, and keeps its worker from others.
+ * A retired worker, which has no other work left, ends soon after they have gone.
  */
 class RunLimit {
   readonly #host: RunLimitHost;
@@ -259,7 +265,7 @@ class RunLimit {
     }
     if (isDue(this.#abandonedAt())) {
       this.#overSince = now;
-      const abandonedMs = this.#host.abandonedMs();
+      const abandonedMs = this.#host.abandonedMs() ?? 0;
       const message = `a batch ran on for ${Math.round(abandonedMs / 1000)} s after its last caller had gone`;
       this.#host.kill(new RunTimeout(abandonedMs, message));
       return;
@@ -292,10 +298,11 @@ class RunLimit {
   }
 
   #abandonedEnds(): (Deadline | null)[] {
-    if (this.#host.runTimeoutMs() > 0) return [];
+    const abandonedMs = this.#host.abandonedMs();
+    if (abandonedMs === null) return [];
     return this.#host.runs().map((run) => {
       const since = aloneSince(run);
-      return since === null ? null : since + this.#host.abandonedMs();
+      return since === null ? null : since + abandonedMs;
     });
   }
 }
