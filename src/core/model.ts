@@ -338,6 +338,12 @@ export interface StageStatus extends CircuitStatus {
   readonly versions?: readonly VersionStatus[];
 }
 
+/** How much a stage has to do: its queue, and what its workers hold. */
+export interface StageLoad extends Pick<StageStatus, 'queue' | 'busy' | 'ready'> {
+  /** Monotonic time of this observation. */
+  readonly at: number;
+}
+
 /** Time limit for the examples of all stages of a runtime together, in ms. */
 export const LONGEST_CHECK_MS = 5000;
 

@@ -1,8 +1,13 @@
 /** Keeps the engine's reports about itself and its stages, over all engines of a runtime. Knows nothing of requests. */
 import type { ListenerState } from '../core/endpoints.ts';
-import { type EngineStatus, type ListenerStatus, type ModeletDescription, STATUS_INTERVAL_MS } from '../core/model.ts';
+import {
+  type EngineStatus,
+  type ListenerStatus,
+  type ModeletDescription,
+  STATUS_INTERVAL_MS,
+  type StageLoad,
+} from '../core/model.ts';
 import type { ClientReadings, RequestReading } from '../core/readings.ts';
-import type { StageLoad } from '../gate/sources/saturation.ts';
 import { DurationMeter } from '../observe/meters/request-meters.ts';
 import { addReadings, StageTotals } from '../observe/meters/totals.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';

@@ -8,10 +8,9 @@ import { mostRows, type PlannedStage, type StageDefinition } from '../config/sta
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import type { ListenerSpec } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction, StageLoad } from '../core/model.ts';
 import type { ClientReadings, RequestReading } from '../core/readings.ts';
 import { isVersionAction } from '../core/versions.ts';
-import type { StageLoad } from '../gate/sources/saturation.ts';
 import { AdmissionQueue } from '../ledger/admission-queue.ts';
 import { Desk, type DeskHost, type SubmitRequest, shuttingDown } from '../ledger/desk.ts';
 import type { Log } from '../observe/log/log.ts';

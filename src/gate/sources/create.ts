@@ -2,6 +2,7 @@
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { StageLoad } from '../../core/model.ts';
 import type { BudgetSource } from '../source.ts';
 import { AimdSource } from './aimd.ts';
 import { contextSource } from './context.ts';
@@ -10,7 +11,7 @@ import { PrometheusSource } from './prometheus.ts';
 import { shown } from './reading.ts';
 import { RedisSource } from './redis.ts';
 import type { LoadRedis } from './redis-client.ts';
-import { type StageLoad, saturationSource } from './saturation.ts';
+import { saturationSource } from './saturation.ts';
 import { ScrapeSource } from './scrape.ts';
 
 /** Services that the sources get from their surroundings. */

@@ -1,14 +1,7 @@
 /** Measures how full a stage of this runtime is: items queued and held by workers, relative to its capacity. */
-import type { Deadline } from '../../core/clock.ts';
-import { STATUS_INTERVAL_MS, type StageStatus } from '../../core/model.ts';
+import { STATUS_INTERVAL_MS, type StageLoad } from '../../core/model.ts';
 import type { BudgetSource, Reading } from '../source.ts';
 import { noSample, shown } from './reading.ts';
-
-/** Load of the stage whose workers determine max_SYS. */
-export interface StageLoad extends Pick<StageStatus, 'queue' | 'busy' | 'ready'> {
-  /** Time of this observation. */
-  readonly at: Deadline;
-}
 
 export interface SaturationOptions {
   /** Returns the last known load of the stage; null while it is unknown. */

@@ -5,10 +5,10 @@
 import type { Node, NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { StageLoad } from '../../core/model.ts';
 import { Gate, type GateOrder } from '../../gate/gate.ts';
 import type { BudgetSource } from '../../gate/source.ts';
 import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
-import type { StageLoad } from '../../gate/sources/saturation.ts';
 import type { MeasuredGate } from '../../observe/export/collect.ts';
 import type { GateSnapshot } from '../../observe/views/gate-snapshot.ts';
 import type { Service } from '../../server/service.ts';
