@@ -11,9 +11,9 @@ import type { Measurement } from '../../observe/views/interval.ts';
 import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { allowedCpus, visibleCpus } from '../../process/affinity.ts';
+import { gateViews } from '../gate/gate-routes.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
-import { gateViews } from './gate-routes.ts';
 
 /** Age up to which a view is shared, so that several editors cost little more than one. */
 export const FRESH_MS = 500;

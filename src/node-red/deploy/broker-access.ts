@@ -4,7 +4,7 @@ import type { BrokerConfig } from '../../config/compile.ts';
 import { ownFile } from '../../config/folders.ts';
 import type { BrokerPlace } from '../../core/model.ts';
 import type { BrokerSecrets } from '../../flow/plan.ts';
-import type { DeployedGate } from './gate-deployment.ts';
+import type { DeployedGate } from '../gate/gate-deployment.ts';
 
 export interface StoreAddress {
   /** Path of the file; with a broker, its address and the name of the queue, for people. */

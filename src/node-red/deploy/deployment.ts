@@ -21,9 +21,9 @@ import { withVersions } from '../../flow/versions.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
 import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
+import { type DeployedGate, deployGates } from '../gate/gate-deployment.ts';
 import { brokerSecrets } from './broker-access.ts';
 import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
-import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import { httpFacts } from './http-facts.ts';
 import { listenersOf } from './listeners.ts';
 

@@ -7,8 +7,8 @@ import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
+import type { DeployedGate } from '../gate/gate-deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
-import type { DeployedGate } from './gate-deployment.ts';
 
 /** Terms that a pipeline node sets for the requests that reach it. */
 export interface EntryTerms {

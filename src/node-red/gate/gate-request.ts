@@ -12,11 +12,9 @@ import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Gate } from '../../gate/gate.ts';
 import type { Lease } from '../../gate/leases.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
-import type { DeployedGate } from '../deploy/gate-deployment.ts';
 import { readMessageBody } from '../http/bodies.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
-import { endOfError, endOfMessage, type LeaseHold } from '../request/message-leases.ts';
 import {
   checkTimeout,
   continueTrace,
@@ -30,6 +28,8 @@ import {
   sendFrom,
   timeoutOf,
 } from '../request/messages.ts';
+import type { DeployedGate } from './gate-deployment.ts';
+import { endOfError, endOfMessage, type LeaseHold } from './message-leases.ts';
 
 /** A gate and its settings at the time a message arrives. */
 export interface OpenGate {

@@ -12,7 +12,6 @@ import type { Credentials as SourceCredentials } from '../../gate/sources/http-e
 import type { MeasuredGate } from '../../observe/export/collect.ts';
 import type { GateSnapshot } from '../../observe/views/gate-snapshot.ts';
 import type { Service } from '../../server/service.ts';
-import { type DeployedGate, membersOf } from '../deploy/gate-deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
 import { refuse } from '../request/error-exit.ts';
@@ -20,6 +19,7 @@ import type { Done, PipelineMessage } from '../request/messages.ts';
 import { isStoreOrder, obey } from './durable/durable-answers.ts';
 import { storeMessage } from './durable/durable-request.ts';
 import { DurableRooms, type RoomsHost } from './durable/durable-rooms.ts';
+import { type DeployedGate, membersOf } from './gate-deployment.ts';
 import { GateRequest, type OpenGate } from './gate-request.ts';
 import { makeSource, type SourceHost, sourceKey } from './gate-sources.ts';
 

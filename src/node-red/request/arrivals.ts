@@ -11,13 +11,13 @@ import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Feeds } from '../feed/feeds.ts';
 import type { Gates } from '../gate/gates.ts';
+import { endOfMessage } from '../gate/message-leases.ts';
 import { writeMessage } from '../http/streamed-answer.ts';
 import type { LiveNode } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
 import { refuse } from './error-exit.ts';
 import type { Joins } from './joins.ts';
-import { endOfMessage } from './message-leases.ts';
 import { type Done, type PipelineMessage, sendFrom, stripConnectionHeaders } from './messages.ts';
 import { PipelineRequest } from './pipeline-request.ts';
 

@@ -6,9 +6,9 @@ import type { NodeAPI } from 'node-red';
 import { ModeletError } from '../../core/errors.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
+import type { MessageLeases } from '../gate/message-leases.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import type { HttpClients } from './http-clients.ts';
-import type { MessageLeases } from './message-leases.ts';
 import type { PipelineMessage } from './messages.ts';
 import type { Sequencers } from './sequencer.ts';
 

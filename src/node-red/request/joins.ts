@@ -10,9 +10,9 @@ import { branchesBehind } from '../../flow/walk.ts';
 import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../ledger/gathers.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Feeds } from '../feed/feeds.ts';
+import { endOfError, type LeaseHold } from '../gate/message-leases.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
 import { deliverError, refuse } from './error-exit.ts';
-import { endOfError, type LeaseHold } from './message-leases.ts';
 import {
   continueTrace,
   type Done,

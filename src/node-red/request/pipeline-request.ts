@@ -15,6 +15,7 @@ import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
+import { endOfError, type LeaseHold } from '../gate/message-leases.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { readRequest } from '../http/bodies.ts';
 import { fullPath, type HttpRequest } from '../http/http-types.ts';
@@ -22,7 +23,6 @@ import { isStreamOver, streamTo, whenClientRead } from '../http/streamed-answer.
 import { flowsChanged, type RequestContext } from './context.ts';
 import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import { endOfError, type LeaseHold } from './message-leases.ts';
 import {
   appendTimings,
   continueTrace,

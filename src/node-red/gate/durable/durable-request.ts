@@ -9,11 +9,9 @@ import { asModeletError, ModeletError } from '../../../core/errors.ts';
 import { refusedFull } from '../../../gate/gate-errors.ts';
 import type { Lease } from '../../../gate/leases.ts';
 import { type Claim, isItemId, type QueueItem } from '../../../store/work-queue.ts';
-import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { readMessageBody } from '../../http/bodies.ts';
 import type { RequestContext } from '../../request/context.ts';
 import { deliverError, refuse } from '../../request/error-exit.ts';
-import { endOfMessage } from '../../request/message-leases.ts';
 import {
   continueTrace,
   type Done,
@@ -23,7 +21,9 @@ import {
   sendFrom,
   timeoutOf,
 } from '../../request/messages.ts';
+import type { DeployedGate } from '../gate-deployment.ts';
 import { costOf, type OpenGate } from '../gate-request.ts';
+import { endOfMessage } from '../message-leases.ts';
 import { answerFrom, receipt } from './durable-answers.ts';
 import { decodeMessage, encodeMessage, storedDeadline } from './durable-message.ts';
 import type { DurableRoom, Outlet } from './durable-room.ts';

@@ -7,8 +7,8 @@ import type { GateSnapshot, StoreSnapshot } from '../../../observe/views/gate-sn
 import type { Machine } from '../../../server/runtime-pins.ts';
 import { QueueClient } from '../../../store/client/queue-client.ts';
 import { addressOfStore, type StoreAddress } from '../../deploy/broker-access.ts';
-import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import type { RequestContext } from '../../request/context.ts';
+import type { DeployedGate } from '../gate-deployment.ts';
 import { outletOf, type StorePlace } from './durable-request.ts';
 import { DurableRoom } from './durable-room.ts';
 

@@ -5,9 +5,9 @@ import { compileGate, type GateConfig } from '../../config/compile-gate.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
 import type { GateView } from '../../observe/views/gate-snapshot.ts';
-import { makeSource } from '../gate/gate-sources.ts';
-import { GATE_ORDERS } from '../gate/gates.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { makeSource } from './gate-sources.ts';
+import { GATE_ORDERS } from './gates.ts';
 
 /** Placeholder that Node-RED sends to the editor instead of a saved secret. */
 const KEPT = '__PWRD__';

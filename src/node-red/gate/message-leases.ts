@@ -6,7 +6,7 @@
 import { httpDate, wallTime } from '../../core/clock.ts';
 import { type ErrorCode, isErrorCode, type ModeletError } from '../../core/errors.ts';
 import type { LeaseEnd } from '../../gate/source.ts';
-import type { PipelineMessage } from './messages.ts';
+import type { PipelineMessage } from '../request/messages.ts';
 
 /** The final state of a request whose lease ends. */
 export interface Ended {
