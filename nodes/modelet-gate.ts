@@ -2,11 +2,13 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileGate } from '../src/config/compile-gate.ts';
 import { gate } from '../src/config/schemas/gate.ts';
+import { connectGates } from '../src/node-red/gate/gate-routes.ts';
 import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
+  connectGates(RED, pipeline);
   function ModeletGate(this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
     pipeline.add({ kind: 'gate', node: this, config: configure(() => compileGate({ ...definition })) });

@@ -13,19 +13,24 @@ const FLOORS = [
   ['config', 'observe'],
   ['wire'],
   ['process', 'broker'],
-  ['flow', 'gate', 'store', 'worker'],
+  ['flow', 'worker'],
   ['ledger'],
   ['engine', 'server'],
   ['hosts', 'http'],
   ['headless', 'node-red'],
+  ['gate'],
   ['index.ts', 'programs'],
   ['nodes'],
 ];
 /** Rooms of several folders. */
 const FOLDERS = {
+  gate: ['src/gate/', 'src/store/', 'src/node-red/gate/'],
   hosts: ['src/headless/host/', 'src/remote/'],
   http: ['src/endpoint/', 'src/engine/listener/', 'src/openapi/'],
 };
+
+/** Rooms that only these files may import, from whatever floor: all others work without them. */
+const DOORS = { gate: ['nodes/modelet-gate.ts'] };
 
 /** The files that may import a package. */
 const PACKAGES = {
@@ -57,7 +62,7 @@ const PACKAGES = {
   ws: ['src/endpoint/sockets/sockets.ts'],
 };
 /** Packages that every file of some rooms may import. Of `express`, only types are used. */
-const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'nodes'], express: ['node-red'] };
+const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'gate', 'nodes'], express: ['node-red'] };
 
 /** Pairs of folders that run in different processes. They share only `wire` and the files directly in `src/process`. */
 const SIDES = [
@@ -89,12 +94,12 @@ const REASONS = {
   'src/core/objects.ts': 'rooms that do not know each other tell the same kinds of objects apart',
   'src/endpoint/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',
   'src/engine/stage/stage-host.ts': 'an interface that keeps the parts of a stage from importing the stage',
-  'src/gate/sources/context.ts': 'one file per source of a budget',
-  'src/gate/sources/redis-client.ts': 'the only file that imports redis, an optional package',
+  'src/gate/sources/': 'one file per source of a budget',
   'src/headless/compile-flows.ts': 'a compiled flow file is what every other file of the room starts from',
   'src/index.ts': 'the entry of the package',
   'src/node-red/admin/endpoint-view.ts': 'one description for the sidebar, the dialog and the snapshot',
   'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with its own permission',
+  'src/node-red/deploy/broker-access.ts': 'deploys and the stores of gates read it, and gates are a separate house',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
   'src/worker/main.ts': 'the entry of a process',
   'src/worker/onnx/inspect.ts': 'the entry of a process',
@@ -110,6 +115,7 @@ const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 
 const imports = new Map(files.map((file) => [file, importsOf(file)]));
 const faults = [
   ...floorFaults(),
+  ...doorFaults(),
   ...packageFaults(),
   ...sideFaults(),
   ...circles(),
@@ -150,6 +156,14 @@ function floorFaults() {
       .filter((target) => roomOf(target) !== room && floorOf(roomOf(target)) >= floorOf(room))
       .map((target) => `${file} imports ${target}: imports go down the floors`);
   });
+}
+
+function doorFaults() {
+  return files.flatMap((file) =>
+    local(file)
+      .filter((target) => roomOf(target) !== roomOf(file) && !(DOORS[roomOf(target)]?.includes(file) ?? true))
+      .map((target) => `${file} imports ${target}: only ${DOORS[roomOf(target)].join(', ')} may import that room`),
+  );
 }
 
 function packageFaults() {

@@ -11,7 +11,7 @@ const KNOWN_TYPES = {
   Asked: 5,
   Batch: 2,
   Call: 2,
-  Drawn: 3,
+  Drawn: 2,
   Elements: 2,
   End: 2,
   Ended: 4,

@@ -22,8 +22,7 @@ import { Trials } from '../server/trial/trials.ts';
 import { sharesKeptIn } from '../server/versions/shares-file.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
 import { Feeds } from './feed/feeds.ts';
-import { Gates } from './gate/gates.ts';
-import { MessageLeases } from './gate/message-leases.ts';
+import { type GatePort, NO_GATES } from './gate-port.ts';
 import { Succession } from './handover/succession.ts';
 import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
@@ -67,12 +66,13 @@ export class Pipeline {
   /** Read before anything pins this process. */
   readonly allowedCpus: readonly number[] = allowedCpus();
   /** The running paced splits. */
-  readonly feeds: Feeds = new Feeds(() => this.#endTimers());
+  readonly feeds: Feeds = new Feeds(() => this.endTimers());
   /** Measures Node-RED's event loop while a runtime exists. */
   readonly loop: LoopMonitor = new LoopMonitor();
-  readonly gates: Gates;
+  /** Set when Node-RED loads the gate node. */
+  gates: GatePort = NO_GATES;
   readonly joins: Joins = new Joins(
-    () => this.#context,
+    () => this.context,
     this.feeds,
     (id) => this.services.reduce((sum, service) => sum + service.gatheringAt(id), 0),
     () => this.#badges.update(),
@@ -87,7 +87,7 @@ export class Pipeline {
   readonly #hold: HttpHold;
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
-  readonly #context: RequestContext;
+  readonly context: RequestContext;
   /** Resolves when `machine` is known. */
   readonly #probed: Promise<void>;
   #machine: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
@@ -106,7 +106,7 @@ export class Pipeline {
     this.#probed = probeLauncher(this.allowedCpus).then((launcher) => {
       this.#machine = { allowedCpus: this.allowedCpus, launcher };
     });
-    const clients = new HttpClients(() => this.#endTimers());
+    const clients = new HttpClients(() => this.endTimers());
     this.#succession = new Succession(RED, {
       wait: (act) => this.#arrivals.wait(act),
       stranded: (msg) => clients.answerIfEarlier(msg, flowsChanged()),
@@ -127,30 +127,21 @@ export class Pipeline {
       log,
       shares: sharesKeptIn(ownFile(RED.settings, 'versions.json'), (message) => logWarning(RED, message)),
     });
-    this.gates = new Gates({
-      RED,
-      live: this.live,
-      service: (runtime) => this.#registry.get(runtime),
-      onChange: () => this.#badges.update(),
-      pipeline: () => this.#context,
-      machine: () => this.#machine,
-      log,
-    });
-    this.#context = {
+    this.context = {
       RED,
       live: this.live,
       clients,
-      leases: new MessageLeases(() => this.#endTimers()),
       joins: this.joins,
       open: new Set(),
       sequencers: new Sequencers(),
       isStopped: () => this.isStopped,
       isCutOff: (id) => this.#succession.isCutOff(id),
       deployment: () => this.#deployment,
+      gates: () => this.gates,
       tracing: () => (this.#isTraced ? this.#tracing : null),
       whenRunning: (deliver) => this.#arrivals.whenRunning(deliver),
     };
-    this.#arrivals = new Arrivals({ context: this.#context, gates: this.gates, joins: this.joins, feeds: this.feeds });
+    this.#arrivals = new Arrivals({ context: this.context, joins: this.joins, feeds: this.feeds });
     RED.events.on('flows:stopping', (event: FlowsEvent) => this.#flowsStopping(event));
     RED.events.on('flows:started', (event: FlowsEvent) => void this.#flowsStarted(event));
     RED.events.on('runtime-event', ({ id, payload }: RuntimeEvent) => {
@@ -205,8 +196,11 @@ export class Pipeline {
   /** Removes a node that closes. If the flows have stopped for good, also waits for the runtimes' processes to end. */
   async #remove(node: Node): Promise<void> {
     this.live.remove(node);
-    if (this.isStopped)
-      await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed(), this.trials.closeAll()]);
+    if (this.isStopped) await Promise.all([this.#registry.closeAll(), this.gates.closed(), this.trials.closeAll()]);
+  }
+
+  showBadges(): void {
+    this.#badges.update();
   }
 
   #flowsStopping(event: FlowsEvent): void {
@@ -218,7 +212,7 @@ export class Pipeline {
     }
     this.#arrivals.enter('starting');
     this.#hold.hold();
-    this.#context.clients.noteEarlier();
+    this.context.clients.noteEarlier();
     this.#arrivals.safely(() => this.#succession.pause(this.#isAwaited));
     const start = this.#start;
     setTimeout(() => {
@@ -240,7 +234,7 @@ export class Pipeline {
     void this.trials.closeAll();
     this.#succession.end();
     this.#arrivals.wake();
-    this.#context.clients.answerElsewhere(error);
+    this.context.clients.answerElsewhere(error);
   }
 
   async #flowsStarted(event: FlowsEvent): Promise<void> {
@@ -257,7 +251,7 @@ export class Pipeline {
       const services = new Map(this.services.map((service) => [service.id, service]));
       // Before the deploy, which leaves out what lets every client in.
       for (const service of this.services) this.#setAccess(service);
-      this.#apply(deploy(this.RED, flows, this.live, services, this.access));
+      this.#apply(deploy(this.RED, flows, this.live, services, this.access, this.gates));
     } catch (thrown) {
       // A fault of this package must not end Node-RED, as an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
@@ -267,10 +261,10 @@ export class Pipeline {
     this.#arrivals.enter('running');
     const { nodes } = this.#deployment;
     this.joins.tidy(nodes);
-    this.#context.sequencers.tidy(new Set([...nodes.values()].flatMap(({ exit }) => exit?.ordering ?? [])));
+    this.context.sequencers.tidy(new Set([...nodes.values()].flatMap(({ exit }) => exit?.ordering ?? [])));
     this.#arrivals.safely(() => this.#handOver(flows.running));
     this.#arrivals.wake();
-    for (const request of this.#context.open) request.endIfStranded();
+    for (const request of this.context.open) request.endIfStranded();
     this.#hold.open();
     this.#badges.update();
   }
@@ -283,18 +277,18 @@ export class Pipeline {
   }
 
   /** Gives each service and gate its part of a deploy, and reports warnings and invalid nodes. */
-  #apply({ deployment, plans, warnings }: Deployed): void {
+  #apply({ deployment, plans, warnings, applyGates }: Deployed): void {
     for (const service of this.services) {
       const plan = plans.get(service.id);
       if (plan) service.apply(plan.stages, plan.routes, plan.listener);
     }
     const nodes = new Map(deployment.nodes);
-    for (const [id, invalid] of this.gates.apply(deployment.gates)) {
+    for (const [id, invalid] of applyGates()) {
       const node = nodes.get(id);
       if (node) nodes.set(id, { ...node, invalid });
     }
     this.#deployment = { ...deployment, nodes };
-    this.#compiled.serve(this.#deployment, this.#context.tracing());
+    this.#compiled.serve(this.#deployment, this.context.tracing());
     this.#describe();
     for (const { id, text } of warnings) this.live.get(id)?.node.warn(text);
     for (const [id, { invalid }] of nodes)
@@ -324,7 +318,7 @@ export class Pipeline {
     const unguarded = nodesOf(ours, 'http in').filter(({ id }) => !guarded.has(id));
     this.#hold.guard(endpoints, unguarded);
     const isChanged = this.#succession.resume(running, waysOut(ours));
-    const { clients } = this.#context;
+    const { clients } = this.context;
     clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), flowsChanged());
     const longestMs = Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
     if (isChanged) clients.answerInTime(longestMs, LOST, (msg) => this.#lost(msg));
@@ -332,19 +326,18 @@ export class Pipeline {
 
   /** Whether a client from before the last deploy, a paced split or a gate lease waits for a message. */
   get #isAwaited(): boolean {
-    const { clients, leases } = this.#context;
-    return !(clients.isNoneEarlier && this.feeds.isNoneOpen && leases.isNoneHeld);
+    return !(this.context.clients.isNoneEarlier && this.feeds.isNoneOpen && this.gates.isNoneHeld);
   }
 
-  #endTimers(): void {
+  /** Call when no message is awaited any more by a client, a paced split or a lease. */
+  endTimers(): void {
     if (!this.#isAwaited) this.#succession.endTimers();
   }
 
   /** Ends a message that a deploy has left without a next node: frees its leases, its paced split and its place. */
   #lost(msg: PipelineMessage): void {
-    const { leases, sequencers } = this.#context;
-    leases.end(msg, { kind: 'lost' });
+    if (msg.modelet?.leases) this.gates.lost(msg);
     this.feeds.waiterFor(msg)?.();
-    if (msg.modelet) sequencers.free(msg.modelet.pass);
+    if (msg.modelet) this.context.sequencers.free(msg.modelet.pass);
   }
 }

@@ -2,9 +2,8 @@
 import type { Node, NodeStatus } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
 import type { GatherCounts } from '../ledger/gathers.ts';
-import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../observe/views/snapshot.ts';
-import { batcherWords, headline, LONGEST_BADGE, stageWords, waiting } from '../observe/views/words.ts';
+import { batcherWords, headline, stageWords } from '../observe/views/words.ts';
 import type { Deployment } from './deploy/deployment.ts';
 import type { LiveNode } from './live-nodes.ts';
 
@@ -16,7 +15,7 @@ interface BadgeReader {
   readonly deployment: Deployment;
   readonly services: readonly { snapshot(): RuntimeSnapshot }[];
   readonly joins: { counts(id: string): GatherCounts };
-  readonly gates: { snapshot(id: string): GateSnapshot | undefined };
+  readonly gates: { badge(id: string): NodeStatus | null };
 }
 
 export class StatusBadges {
@@ -71,10 +70,7 @@ export class StatusBadges {
     const deployed = this.#shows.deployment.nodes.get(node.id);
     const invalid = config instanceof ModeletError ? config.message : deployed?.invalid;
     if (invalid) return invalidBadge(invalid);
-    if (kind === 'gate') {
-      const { gates, deployment } = this.#shows;
-      return withElsewhere(gateBadge(gates.snapshot(node.id)), deployment.gates.get(node.id)?.elsewhere ?? null);
-    }
+    if (kind === 'gate') return this.#shows.gates.badge(node.id);
     if (kind === 'join') return joinBadge(this.#shows.joins.counts(node.id));
     if (kind !== 'stage' && kind !== 'batcher') return null;
     const stageId = kind === 'stage' ? node.id : this.#shows.deployment.routes.get(node.id)?.route.stages[0];
@@ -119,52 +115,6 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy:
 
 export function batcherBadge(stage: StageSnapshot): NodeStatus {
   return { fill: stage.queue > 0 ? 'blue' : 'grey', shape: 'dot', text: batcherWords(stage) };
-}
-
-/** What an open gate's badge warns of; null: nothing. */
-function gateWarning({ control, source, store }: GateSnapshot): string | null {
-  if (store?.warning) return store.warning;
-  return source.rare !== null && control === 'auto' ? 'stale before the next scrape' : null;
-}
-
-/** @returns a gate's badge: `open, 42 % free, 5 wait`, or `closed: sample 7.2 s old, 5 wait` */
-export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
-  if (!gate) return null;
-  const { open, control, source, store } = gate;
-  if (store?.error) return { fill: 'red', shape: 'ring', text: headline(store.error) };
-  const dead = store?.dead ? `, ${store.dead} dead` : '';
-  const more = `${waiting(gate.waiting)}${dead}`;
-  if (!open) {
-    if (control === 'auto' && !source.available && source.error === null)
-      return { fill: 'grey', shape: 'ring', text: `nothing read yet${more}` };
-    const broken = control === 'auto' && !source.available;
-    // The dialog says what would open the gate.
-    const [cause = ''] = gate.why.split(';', 1);
-    return {
-      fill: broken ? 'red' : 'yellow',
-      shape: 'ring',
-      text: `${headline(cause, LONGEST_BADGE - more.length)}${more}`,
-    };
-  }
-  const warning = gateWarning(gate);
-  if (warning !== null)
-    return { fill: 'yellow', shape: 'dot', text: `${headline(warning, LONGEST_BADGE - more.length)}${more}` };
-  const fill = dead !== '' ? 'yellow' : gate.waiting > 0 ? 'blue' : 'green';
-  return { fill, shape: 'dot', text: `${openWords(gate)}${more}` };
-}
-
-function openWords({ control, budget }: GateSnapshot): string {
-  return control === 'open' ? 'open by a message' : `open, ${Math.round(budget * 100)} % free`;
-}
-
-/** Prefixes the badge of a gate that counts a stage of another tab: without this fact, the other figures mislead. */
-function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): NodeStatus | null {
-  if (!badge || elsewhere === null) return badge;
-  return {
-    ...badge,
-    fill: badge.fill === 'red' ? 'red' : 'yellow',
-    text: headline(`counts ${elsewhere}: ${badge.text}`),
-  };
 }
 
 /** @returns the badge of a node that gathers branches: how many messages wait, and how many branches were dropped */

@@ -6,7 +6,6 @@ import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import type { Service } from '../../server/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
-import { serveGates } from '../gate/gate-routes.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveInstall } from './install-route.ts';
@@ -40,7 +39,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     };
     response.json({
       runtimes: pipeline.services.map((service) => service.snapshot()),
-      gates: pipeline.gates.snapshots,
+      gates: pipeline.gates.measured.map(({ snapshot }) => snapshot),
       loop: pipeline.loop.snapshot,
       routes: [...pipeline.deployment.routes.values()].map(({ route }) => ({
         ...route,
@@ -55,7 +54,6 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   new Observation(RED, pipeline).serve(mayRead);
   serveLiveView(RED, pipeline, mayRead);
-  serveGates(RED, pipeline, mayRead, mayWrite);
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;

@@ -11,7 +11,6 @@ import type { Measurement } from '../../observe/views/interval.ts';
 import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { allowedCpus, visibleCpus } from '../../process/affinity.ts';
-import { gateViews } from '../gate/gate-routes.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
 
@@ -78,7 +77,7 @@ export function aroundOf(pipeline: Pipeline): Around {
       unfused: route.unfused,
     })),
     endpoints: endpointViews(pipeline),
-    gates: gateViews(pipeline),
+    gates: pipeline.gates.views,
     unusable: unusableNodes(pipeline),
     loop: pipeline.loop.snapshot,
     allowedCpus: visibleCpus(pipeline.allowedCpus),

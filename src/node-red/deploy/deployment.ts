@@ -20,8 +20,8 @@ import type { CompiledRoute } from '../../flow/routes.ts';
 import { withVersions } from '../../flow/versions.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
+import type { GatePort, GateTerms } from '../gate-port.ts';
 import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
-import { type DeployedGate, deployGates } from '../gate/gate-deployment.ts';
 import { brokerSecrets } from './broker-access.ts';
 import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
 import { httpFacts } from './http-facts.ts';
@@ -75,7 +75,7 @@ export interface Deployment {
   readonly nodes: ReadonlyMap<string, DeployedNode>;
   /** Usable routes, by the node at which messages or requests enter. */
   readonly routes: ReadonlyMap<string, DeployedRoute>;
-  readonly gates: ReadonlyMap<string, DeployedGate>;
+  readonly gates: ReadonlyMap<string, GateTerms>;
   /** The nodes of stages, by their names. */
   readonly stageIds: ReadonlyMap<string, string>;
   /** HTTP-in nodes that lead to a pipeline. */
@@ -108,6 +108,8 @@ export interface Deployed {
   readonly deployment: Deployment;
   readonly plans: ReadonlyMap<string, ServicePlan>;
   readonly warnings: readonly { readonly id: string; readonly text: string }[];
+  /** Returns, by id, why a gate could not be created. */
+  applyGates(): ReadonlyMap<string, string>;
 }
 
 type Services = ReadonlyMap<string, Service>;
@@ -124,6 +126,7 @@ export function deploy(
   live: LiveNodes,
   services: Services,
   access: AccessTable,
+  port: Pick<GatePort, 'compile'>,
 ): Deployed {
   const graph = readGraph(flows, flows.running, live);
   const plan = planFlows(graph, live, {
@@ -131,13 +134,11 @@ export function deploy(
     user: userFolder(RED.settings),
     secretsOf: (broker, config) => brokerSecrets(RED, broker, config),
   });
-  const invalid = new Map(plan.invalid);
   const served = { services, access };
   const routes = deployRoutes(graph, plan, live, served);
-  const { gates, doubled } = deployGates(
-    { graph, live, batching: plan.batching, tabName: tabNames(flows.definitions) },
-    invalid,
-  );
+  const compiledGates = port.compile({ graph, live, batching: plan.batching, tabName: tabNames(flows.definitions) });
+  const gates = compiledGates.usable;
+  const invalid = new Map([...plan.invalid, ...compiledGates.invalid]);
   const nodes = new Map([...live].map(({ node: { id }, kind }) => [id, deployedNode(graph, plan, invalid, id, kind)]));
   const compiled = compileEndpoints(graph, {
     ...{ routes: plan.routes, apart: plan.apart },
@@ -169,12 +170,13 @@ export function deploy(
     ),
     warnings: [
       ...plan.doubled,
-      ...doubled,
+      ...compiledGates.doubled,
       ...[...nodes].flatMap(([id, { handler }]) => {
         if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
         return [{ id, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];
       }),
     ],
+    applyGates: () => compiledGates.apply(),
   };
 }
 

@@ -7,7 +7,7 @@ import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
-import type { DeployedGate } from '../gate/gate-deployment.ts';
+import type { GateTerms } from '../gate-port.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 
 /** Terms that a pipeline node sets for the requests that reach it. */
@@ -77,7 +77,7 @@ export function entryTerms(
   live: LiveNodes,
   { services, access }: ServedRuntimes,
   routes: ReadonlyMap<string, { readonly service: Service }>,
-  gates: ReadonlyMap<string, DeployedGate>,
+  gates: ReadonlyMap<string, GateTerms>,
 ): Map<string, EntryTerms> {
   const entries = [...live].filter(({ kind }) => ['stage', 'batcher', 'gate'].includes(kind));
   return new Map(

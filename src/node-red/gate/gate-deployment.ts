@@ -1,45 +1,41 @@
 /** Compiles the gates of a deploy: rejects unusable gates, picks the stage whose workers count, collects warnings. */
-
 import { whyNoBroker } from '../../broker/broker-packages.ts';
-import { type BrokerConfig, DEFAULT_LIMITS, type MessageLimits, type RuntimeConfig } from '../../config/compile.ts';
+import { type BrokerConfig, DEFAULT_LIMITS, type RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
 import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
 import { whyNoSqlite } from '../../store/work-queue.ts';
+import type { DrawnFlows, GateTerms } from '../gate-port.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 
-export interface DeployedGate {
+export interface DeployedGate extends GateTerms {
   readonly id: string;
   readonly name: string;
   readonly config: GateConfig;
-  /** Limits of the gate's runtime, or the defaults if it has none. */
-  readonly limits: MessageLimits;
-  /** Id of the runtime node that the gate belongs to; null: none. */
-  readonly runtime: string | null;
   /** Id of the stage whose workers count; null: none. */
   readonly stage: string | null;
   /** The broker that keeps what waits at a durable gate; null: none. */
   readonly broker: { readonly id: string; readonly config: BrokerConfig } | null;
   /** Names of the selected stage or members that are on other tabs, in words; null: none. */
   readonly elsewhere: string | null;
-  /** Warnings about the settings, in words, for the editor and the log. */
-  readonly warnings: readonly string[];
 }
 
 type UsableGate = LiveGate & { readonly config: GateConfig };
 
 interface DeployedGates {
-  readonly gates: Map<string, DeployedGate>;
+  readonly gates: ReadonlyMap<string, DeployedGate>;
+  /** Why gates cannot be used, by id. */
+  readonly invalid: ReadonlyMap<string, string>;
   /** Gates whose names are taken. */
   readonly doubled: readonly Doubled[];
 }
 
-/** Compiles all gates. @param invalid receives the ids of unusable gates, with the reason. */
-export function deployGates(drawn: Drawn, invalid: Map<string, string>): DeployedGates {
+/** Compiles all gates. */
+export function deployGates(drawn: DrawnFlows): DeployedGates {
+  const invalid = new Map<string, string>();
   const { graph, live } = drawn;
   const gates: UsableGate[] = [];
   for (const gate of live.of('gate')) {
@@ -62,7 +58,7 @@ export function deployGates(drawn: Drawn, invalid: Map<string, string>): Deploye
     }
   }
   rejectMembers(deployed, invalid);
-  return { gates: deployed, doubled };
+  return { gates: deployed, invalid, doubled };
 }
 
 function placeGate(
@@ -151,16 +147,7 @@ function isOnCircle({ id, config }: DeployedGate, deployed: ReadonlyMap<string, 
   return [...walk(membersOf(config), behind)].includes(id);
 }
 
-export interface Drawn {
-  readonly graph: Graph;
-  readonly live: LiveNodes;
-  /** By stage. */
-  readonly batching: ReadonlyMap<string, Batching>;
-  /** Returns the label of a tab or of a subflow instance. */
-  tabName(id: string): string;
-}
-
-function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: Drawn): string[] {
+function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: DrawnFlows): string[] {
   return [
     neverOpens(gate),
     neverCloses(gate, drawn),
@@ -184,7 +171,7 @@ function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
 }
 
 /** Warns if the gate never closes: the stage's queue is full before the saturation reaches the closing level. */
-function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, drawn: Drawn): string | null {
+function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, drawn: DrawnFlows): string | null {
   const found = stage === null ? undefined : drawn.live.get(stage)?.config;
   if (config.source.kind !== 'saturation' || stage === null || !found || found instanceof ModeletError) return null;
   const { capacity, workers, concurrency, name } = found as StageConfig;
@@ -210,14 +197,14 @@ function timesOf({ config, limits }: Pick<DeployedGate, 'config' | 'limits'>): (
   ];
 }
 
-function endless({ id, config }: Pick<DeployedGate, 'id' | 'config'>, { graph }: Drawn): string | null {
+function endless({ id, config }: Pick<DeployedGate, 'id' | 'config'>, { graph }: DrawnFlows): string | null {
   if (nearest(graph, id, 'stage').length > 0 || nearest(graph, id, 'collector').length > 0) return null;
   return `nothing behind it tells when a request has ended: each counts for ${config.leaseMs} ms; wire a result collector`;
 }
 
 function severalStages(
   { id, config, stage }: Pick<DeployedGate, 'id' | 'config' | 'stage'>,
-  drawn: Drawn,
+  drawn: DrawnFlows,
 ): string | null {
   const near = config.stage === '' ? nearest(drawn.graph, id, 'stage') : [];
   if (near.length < 2 || config.source.kind !== 'saturation') return null;
@@ -229,7 +216,7 @@ function severalStages(
  * Returns the selected stage or members that are on other tabs, in words, or null. This is usually
  * intended, but a gate that was copied without its stage still refers to the stage on the original tab.
  */
-function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: Drawn): string | null {
+function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: DrawnFlows): string | null {
   const tab = live.get(id)?.node.z;
   const chosen = source.kind === 'composite' ? source.members : [stage];
   const found = chosen.flatMap((other) => {

@@ -12,6 +12,7 @@ import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Gate } from '../../gate/gate.ts';
 import type { Lease } from '../../gate/leases.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
+import type { LeaseHold } from '../gate-port.ts';
 import { readMessageBody } from '../http/bodies.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
@@ -29,12 +30,13 @@ import {
   timeoutOf,
 } from '../request/messages.ts';
 import type { DeployedGate } from './gate-deployment.ts';
-import { endOfError, endOfMessage, type LeaseHold } from './message-leases.ts';
+import { endOfMessage, type MessageLeases } from './message-leases.ts';
 
 /** A gate and its settings at the time a message arrives. */
 export interface OpenGate {
   readonly gate: Gate;
   readonly deployed: DeployedGate;
+  readonly leases: MessageLeases;
   /** Counts a request that ends at the gate. Does nothing if the gate has no runtime. */
   count(error: ModeletError): void;
 }
@@ -60,8 +62,8 @@ export class GateRequest {
     // The request's timeout starts here, not at the first stage.
     this.#trace = continueTrace(msg, deadlineAfter(systemClock, timeoutOf(msg, open.deployed.limits)));
     // A message that returns to this gate needs a new lease: end its old one with the outcome in the message.
-    context.leases.end(msg, endOfMessage(msg), { gate: entry.id });
-    this.#leaseHold = context.leases.enter(msg);
+    open.leases.end(msg, endOfMessage(msg), { gate: entry.id });
+    this.#leaseHold = open.leases.enter(msg);
     this.#leaving = { msg, trace: this.#trace, done };
   }
 
@@ -100,8 +102,8 @@ export class GateRequest {
   }
 
   #admitted(lease: Lease): void {
-    const { gate } = this.#open;
-    const { leases, clients, whenRunning } = this.#context;
+    const { gate, leases } = this.#open;
+    const { clients, whenRunning } = this.#context;
     if (!this.#end()) {
       gate.end(lease.id, { kind: 'cancelled' });
       return;
@@ -123,7 +125,7 @@ export class GateRequest {
     const { live, isStopped } = this.#context;
     const node = live.get(this.#id)?.node;
     if (!node || isStopped()) {
-      stay.end({ kind: 'cancelled' });
+      stay.end('cancelled');
       endWithoutFlow(this.#leaving);
       return;
     }
@@ -132,7 +134,7 @@ export class GateRequest {
     } catch (thrown) {
       // Nothing was sent: Node-RED clones the message for the second wire before it sends along the first.
       const error = asModeletError(thrown, 'invalid_input');
-      stay.end({ kind: 'cancelled' });
+      stay.end('cancelled');
       deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
       return;
     }
@@ -143,7 +145,7 @@ export class GateRequest {
   #refused(error: ModeletError): void {
     if (!this.#end()) return;
     this.#trace.gateMs += systemClock.now() - this.#cameAt;
-    this.#leaseHold.end(endOfError(error), error);
+    this.#leaseHold.end(error);
     this.#open.count(error);
     this.#context.whenRunning(() => {
       // The client has gone: this error has no receiver.

@@ -1,13 +1,13 @@
 /** Admin routes of gates: state, orders, redrive of dead letters, and a test of the source from the gate's dialog. */
-import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { compileGate, type GateConfig } from '../../config/compile-gate.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
-import type { GateView } from '../../observe/views/gate-snapshot.ts';
+import { NO_GATES } from '../gate-port.ts';
+import { nodeRedLog } from '../log.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { makeSource } from './gate-sources.ts';
-import { GATE_ORDERS } from './gates.ts';
+import { GATE_ORDERS, Gates } from './gates.ts';
 
 /** Placeholder that Node-RED sends to the editor instead of a saved secret. */
 const KEPT = '__PWRD__';
@@ -16,10 +16,28 @@ const SECRETS = ['token', 'username', 'password'] as const;
 /** The settings of the dialog, saved or not, with the id of its node. */
 type Form = Readonly<Record<string, unknown>> & { readonly credentials?: Readonly<Record<string, unknown>> };
 
-export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHandler, mayWrite: RequestHandler): void {
+/** Connects the gates to the pipeline, when Node-RED loads the gate node. */
+export function connectGates(RED: NodeAPI, pipeline: Pipeline): void {
+  if (pipeline.gates !== NO_GATES) return;
+  const gates = new Gates({
+    context: pipeline.context,
+    log: nodeRedLog(RED),
+    service: (runtime) => pipeline.services.find(({ id }) => id === runtime),
+    machine: () => pipeline.machine,
+    onChange: () => pipeline.showBadges(),
+    noneHeld: () => pipeline.endTimers(),
+  });
+  pipeline.gates = gates;
+  serveGates(RED, pipeline, gates);
+}
+
+function serveGates(RED: NodeAPI, pipeline: Pipeline, gates: Gates): void {
+  const mayRead = RED.auth.needsPermission('modelets.read');
+  const mayWrite = RED.auth.needsPermission('modelets.write');
+
   RED.httpAdmin.get('/modelets/gates/:id', mayRead, (request, response) => {
     const id = String(request.params['id']);
-    const view = gateView(pipeline, id);
+    const view = gates.view(id);
     // A gate that is unusable or about to start exists but has no state, so do not answer with 404.
     if (view) response.json(view);
     else if (pipeline.live.get(id))
@@ -30,7 +48,7 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
   for (const order of GATE_ORDERS) {
     RED.httpAdmin.post(`/modelets/gates/:id/${order}`, mayWrite, (request, response) => {
       const id = String(request.params['id']);
-      const error = pipeline.gates.order(id, order);
+      const error = gates.order(id, order);
       if (error === null) pipeline.live.get(id)?.node.log(`received the order ${order} over HTTP`);
       response.status(error === null ? 204 : 404).end();
     });
@@ -38,7 +56,7 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
 
   /** Puts dead letters back with all their attempts: those in `ids`, or all if `ids` is missing. */
   RED.httpAdmin.post('/modelets/gates/:id/redrive', mayWrite, (request, response) => {
-    const room = pipeline.gates.rooms.place(String(request.params['id']))?.room;
+    const room = gates.rooms.place(String(request.params['id']))?.room;
     const { ids } = (request.body ?? {}) as { readonly ids?: unknown };
     if (!room) {
       response.status(404).end();
@@ -51,34 +69,19 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
   });
 
   RED.httpAdmin.post('/modelets/gates/test', mayWrite, (request, response) => {
-    readOnce(pipeline, (request.body ?? {}) as Form).then(
+    readOnce(pipeline, gates, (request.body ?? {}) as Form).then(
       (reading) => response.json(reading),
       (thrown: unknown) => response.json({ ok: false, reason: asError(thrown).message }),
     );
   });
 }
 
-/** Returns the view of a gate; undefined if the gate is not deployed or unusable. */
-function gateView({ gates, deployment }: Pipeline, id: string): GateView | undefined {
-  const snapshot = gates.snapshot(id);
-  const deployed = deployment.gates.get(id);
-  if (!snapshot || !deployed) return undefined;
-  const stage = deployed.stage === null ? null : (deployment.nodes.get(deployed.stage)?.name ?? deployed.stage);
-  const more = [snapshot.source.rare, snapshot.store?.warning ?? null].filter((warning) => warning !== null);
-  return { ...snapshot, stage, warnings: [...deployed.warnings, ...more] };
-}
-
-export function gateViews(pipeline: Pipeline): GateView[] {
-  return [...pipeline.deployment.gates.keys()].flatMap((id) => gateView(pipeline, id) ?? []);
-}
-
 /** Reads the source of a form once. The form need not be deployed. @throws ModeletError `config_invalid`. */
-async function readOnce(pipeline: Pipeline, form: Form): Promise<object> {
+async function readOnce(pipeline: Pipeline, gates: Gates, form: Form): Promise<object> {
   const config = compileGate({ ...form });
   const id = typeof form['id'] === 'string' ? form['id'] : '';
-  const { gates, deployment } = pipeline;
-  const place = { runtime: config.runtime, stage: config.stage };
-  const around = gates.sourceHost(id, () => deployment.gates.get(id) ?? place);
+  const { runtime, stage } = config;
+  const around = gates.sourceHost(id, { runtime, stage });
   const source = makeSource(around, config, credentialsOf(pipeline, id, config, form));
   try {
     return await source.read(new AbortController().signal);

@@ -2,7 +2,7 @@
  * The gates of one Node-RED, by node id. Gates survive deploys: a gate keeps its waiting and admitted requests as long
  * as the deploy still contains a node with its id.
  */
-import type { Node, NodeAPI } from 'node-red';
+import type { Node, NodeStatus } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { StageLoad } from '../../core/model.ts';
@@ -10,24 +10,27 @@ import { Gate, type GateOrder } from '../../gate/gate.ts';
 import type { BudgetSource } from '../../gate/source.ts';
 import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
 import type { MeasuredGate } from '../../observe/export/collect.ts';
-import type { GateSnapshot } from '../../observe/views/gate-snapshot.ts';
+import type { GateSnapshot, GateView } from '../../observe/views/gate-snapshot.ts';
 import type { Service } from '../../server/service.ts';
-import type { LiveNodes } from '../live-nodes.ts';
+import type { CompiledGates, DrawnFlows, GatePort, LeaseHold } from '../gate-port.ts';
 import { logFault } from '../log.ts';
 import { refuse } from '../request/error-exit.ts';
 import type { Done, PipelineMessage } from '../request/messages.ts';
 import { isStoreOrder, obey } from './durable/durable-answers.ts';
-import { storeMessage } from './durable/durable-request.ts';
+import { type StorePlace, storeMessage } from './durable/durable-request.ts';
 import { DurableRooms, type RoomsHost } from './durable/durable-rooms.ts';
-import { type DeployedGate, membersOf } from './gate-deployment.ts';
+import { gateBadge, withElsewhere } from './gate-badge.ts';
+import { type DeployedGate, deployGates, membersOf } from './gate-deployment.ts';
 import { GateRequest, type OpenGate } from './gate-request.ts';
 import { makeSource, type SourceHost, sourceKey } from './gate-sources.ts';
+import { endOfMessage, MessageLeases } from './message-leases.ts';
 
-interface GatesHost extends RoomsHost {
-  readonly RED: NodeAPI;
-  readonly live: LiveNodes;
+/** The pipeline, as gates need it. */
+export interface GatesHost extends Omit<RoomsHost, 'leases'> {
   /** Returns the service of a runtime node, or undefined while none runs. */
   service(runtime: string): Service | undefined;
+  /** Called when the last lease has ended. */
+  noneHeld(): void;
 }
 
 type Supply = BudgetSource | { readonly members: readonly Gate['admission'][] };
@@ -47,8 +50,9 @@ function isOrder(order: unknown): order is GateOrder {
   return GATE_ORDERS.includes(order as GateOrder);
 }
 
-export class Gates {
+export class Gates implements GatePort {
   readonly #around: GatesHost;
+  readonly #leases: MessageLeases;
   /** Stores of the durable gates. */
   readonly rooms: DurableRooms;
   readonly #hosts: Map<string, Host> = new Map();
@@ -59,31 +63,48 @@ export class Gates {
 
   constructor(around: GatesHost) {
     this.#around = around;
-    this.rooms = new DurableRooms(around);
+    this.#leases = new MessageLeases(() => around.noneHeld());
+    this.rooms = new DurableRooms({ ...around, leases: this.#leases });
   }
 
-  get(id: string): OpenGate | undefined {
+  #get(id: string): OpenGate | undefined {
     const host = this.#hosts.get(id);
     if (!host) return undefined;
     const { gate, deployed } = host;
-    return { gate, deployed, count: (error) => this.#serviceOf(deployed)?.countRefused(error) };
+    const count = (error: ModeletError): void => this.#serviceOf(deployed)?.countRefused(error);
+    return { gate, deployed, leases: this.#leases, count };
   }
 
-  /** Takes in a request, in memory or on disk. Returns false if the node is not a usable gate. */
+  get isNoneHeld(): boolean {
+    return this.#leases.isNoneHeld;
+  }
+
+  hold(msg: PipelineMessage): LeaseHold {
+    return this.#leases.enter(msg);
+  }
+
+  collected(msg: PipelineMessage): void {
+    this.#leases.end(msg, endOfMessage(msg));
+  }
+
+  lost(msg: PipelineMessage): void {
+    this.#leases.end(msg, { kind: 'lost' });
+  }
+
+  /** Takes in a request, in memory or on disk, or carries out the order in `msg.gate`. */
   enter(entry: Node, msg: PipelineMessage, done: Done): boolean {
-    const gate = this.get(entry.id);
+    const gate = this.#get(entry.id);
     if (!gate) return false;
     const place = this.rooms.place(entry.id);
-    if (place) storeMessage(place, entry, gate, msg, done);
-    else new GateRequest(this.#around.pipeline(), entry, gate, msg, done).begin();
+    if (msg['gate'] !== undefined) this.#obey(entry, msg, done, place);
+    else if (place) storeMessage(place, entry, gate, msg, done);
+    else new GateRequest(this.#around.context, entry, gate, msg, done).begin();
     return true;
   }
 
-  /** Carries out the order in `msg.gate`, or refuses the message. */
-  obey(entry: Node, msg: PipelineMessage, done: Done): void {
+  #obey(entry: Node, msg: PipelineMessage, done: Done, place: StorePlace | undefined): void {
     const order = msg['gate'];
-    const context = this.#around.pipeline();
-    const place = this.rooms.place(entry.id);
+    const { context } = this.#around;
     if (place && isStoreOrder(order)) {
       obey(context, entry, place.room, order, msg, done);
       return;
@@ -106,26 +127,44 @@ export class Gates {
     return null;
   }
 
-  /** Returns the state of a gate for display; undefined if there is no such gate. */
-  snapshot(id: string): GateSnapshot | undefined {
-    const gate = this.#hosts.get(id)?.gate;
-    return gate && this.rooms.complete(gate.snapshot());
-  }
-
-  get snapshots(): GateSnapshot[] {
-    return this.measured.map(({ snapshot }) => snapshot);
-  }
-
-  /** Snapshots of all gates, each with the id of its runtime. */
   get measured(): MeasuredGate[] {
-    return [...this.#hosts.values()].map(({ gate, deployed: { runtime } }) => ({
-      snapshot: this.rooms.complete(gate.snapshot()),
-      runtime,
+    return [...this.#hosts.values()].map((host) => ({
+      snapshot: this.#snapshotOf(host),
+      runtime: host.deployed.runtime,
     }));
   }
 
+  get views(): GateView[] {
+    return [...this.#hosts.keys()].flatMap((id) => this.view(id) ?? []);
+  }
+
+  /** Returns the view of a gate; undefined if the gate is not deployed or unusable. */
+  view(id: string): GateView | undefined {
+    const host = this.#hosts.get(id);
+    if (!host) return undefined;
+    const snapshot = this.#snapshotOf(host);
+    const { stage, warnings } = host.deployed;
+    const name = stage && (this.#around.context.deployment().nodes.get(stage)?.name ?? stage);
+    const more = [snapshot.source.rare, snapshot.store?.warning ?? null].filter((warning) => warning !== null);
+    return { ...snapshot, stage: name, warnings: [...warnings, ...more] };
+  }
+
+  badge(id: string): NodeStatus | null {
+    const host = this.#hosts.get(id);
+    return host ? withElsewhere(gateBadge(this.#snapshotOf(host)), host.deployed.elsewhere) : null;
+  }
+
+  #snapshotOf({ gate }: Host): GateSnapshot {
+    return this.rooms.complete(gate.snapshot());
+  }
+
+  compile(drawn: DrawnFlows): CompiledGates {
+    const { gates, invalid, doubled } = deployGates(drawn);
+    return { usable: gates, invalid, doubled, apply: () => this.#apply(gates) };
+  }
+
   /** Applies the gates of a deploy. Returns, by id, why a gate could not be created. */
-  apply(deployed: ReadonlyMap<string, DeployedGate>): Map<string, string> {
+  #apply(deployed: ReadonlyMap<string, DeployedGate>): Map<string, string> {
     const invalid = new Map<string, string>();
     for (const gate of membersFirst(deployed)) {
       try {
@@ -144,23 +183,27 @@ export class Gates {
     this.#close([...this.#hosts.keys()], error);
   }
 
+  closed(): Promise<void> {
+    return this.rooms.closed();
+  }
+
   /** Notifies sources that a runtime has reported its load. */
   loadChanged(): void {
     for (const changed of [...this.#watchers]) changed();
   }
 
   /** Returns the load of a stage as its runtime last reported it; null before the first report. */
-  loadOf({ runtime, stage }: Pick<DeployedGate, 'runtime' | 'stage'>): StageLoad | null {
+  #loadOf({ runtime, stage }: Pick<DeployedGate, 'runtime' | 'stage'>): StageLoad | null {
     const service = runtime === null ? undefined : this.#around.service(runtime);
     return stage === null ? null : (service?.load(stage) ?? null);
   }
 
-  /** Returns the host for the source of a gate. The gate need not be deployed. */
-  sourceHost(id: string, place: () => Pick<DeployedGate, 'runtime' | 'stage'>): SourceHost {
+  /** Returns the host for the source of a gate. @param otherwise the load that counts while the gate is not deployed */
+  sourceHost(id: string, otherwise: Pick<DeployedGate, 'runtime' | 'stage'>): SourceHost {
     return {
-      RED: this.#around.RED,
-      node: () => this.#around.live.get(id)?.node,
-      readLoad: () => this.loadOf(place()),
+      RED: this.#around.context.RED,
+      node: () => this.#around.context.live.get(id)?.node,
+      readLoad: () => this.#loadOf(this.#hosts.get(id)?.deployed ?? otherwise),
       watchLoad: (changed) => {
         this.#watchers.add(changed);
         return () => this.#watchers.delete(changed);
@@ -187,16 +230,16 @@ export class Gates {
       config,
       source,
       clock: systemClock,
-      ready: () => readyOf(place(), (deployed) => this.loadOf(deployed)),
+      ready: () => readyOf(place(), (deployed) => this.#loadOf(deployed)),
       onChange: () => this.#around.onChange(),
-      onThrown: (error) => logFault(this.#around.RED, 'a callback of a gate threw', error),
+      onThrown: (error) => logFault(this.#around.context.RED, 'a callback of a gate threw', error),
     });
-    gate.admission.onEnded((_, lease) => this.#around.pipeline().leases.forget(lease.id));
+    gate.admission.onEnded((_, lease) => this.#leases.forget(lease.id));
     return gate;
   }
 
   #supply(deployed: DeployedGate, known: Host | undefined): Pick<Host, 'supply' | 'key'> {
-    const { RED, live } = this.#around;
+    const { RED, live } = this.#around.context;
     const { id, config } = deployed;
     const members = membersOf(config).map((member) => this.#hosts.get(member)?.gate.admission);
     if (members.length > 0) {
@@ -209,8 +252,7 @@ export class Gates {
     const credentials = (live.get(id)?.node.credentials ?? {}) as SourceCredentials;
     const key = sourceKey(RED, config, credentials);
     if (known?.key === key) return known;
-    const place = (): DeployedGate => this.#hosts.get(id)?.deployed ?? deployed;
-    return { supply: makeSource(this.sourceHost(id, place), config, credentials), key };
+    return { supply: makeSource(this.sourceHost(id, deployed), config, credentials), key };
   }
 
   #serviceOf({ runtime }: DeployedGate): Service | undefined {
@@ -218,7 +260,7 @@ export class Gates {
   }
 
   #warn({ id, warnings }: DeployedGate): void {
-    const node = this.#around.live.get(id)?.node;
+    const node = this.#around.context.live.get(id)?.node;
     if (!node || this.#warned.has(node)) return;
     this.#warned.add(node);
     for (const warning of warnings) node.warn(warning);
@@ -237,7 +279,7 @@ export class Gates {
 
   #quietly(work: Promise<void>): void {
     work.catch((thrown: unknown) =>
-      logFault(this.#around.RED, 'a gate failed to carry out an order or a deploy', thrown),
+      logFault(this.#around.context.RED, 'a gate failed to carry out an order or a deploy', thrown),
     );
   }
 }

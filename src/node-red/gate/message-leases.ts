@@ -6,6 +6,7 @@
 import { httpDate, wallTime } from '../../core/clock.ts';
 import { type ErrorCode, isErrorCode, type ModeletError } from '../../core/errors.ts';
 import type { LeaseEnd } from '../../gate/source.ts';
+import type { LeaseHold } from '../gate-port.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 
 /** The final state of a request whose lease ends. */
@@ -20,16 +21,6 @@ interface HeldLease {
   readonly end: (end: LeaseEnd, ended: Ended) => void;
   /** Number of pipelines and gates that now have a message with this lease. */
   inside: number;
-}
-
-/**
- * A message's leases while a pipeline or a gate has the message; a deploy cannot lose the message there. Only the first
- * call of either method counts.
- */
-export interface LeaseHold {
-  /** Lets the message go on with its leases. */
-  leave(): void;
-  end(end: LeaseEnd, error?: ModeletError): void;
 }
 
 export class MessageLeases {
@@ -72,8 +63,10 @@ export class MessageLeases {
     };
     return {
       leave: () => void leave(),
-      end: (end, error) => {
-        if (leave()) this.end(msg, end, { error });
+      end: (how) => {
+        if (!leave()) return;
+        if (typeof how === 'string') this.end(msg, { kind: how });
+        else this.end(msg, endOfError(how), { error: how });
       },
     };
   }

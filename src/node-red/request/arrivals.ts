@@ -10,8 +10,6 @@ import type { Node } from 'node-red';
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Feeds } from '../feed/feeds.ts';
-import type { Gates } from '../gate/gates.ts';
-import { endOfMessage } from '../gate/message-leases.ts';
 import { writeMessage } from '../http/streamed-answer.ts';
 import type { LiveNode } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
@@ -26,7 +24,6 @@ export type FlowState = 'stopped' | 'starting' | 'running';
 /** The parts of a pipeline that take messages. */
 interface Takers {
   readonly context: RequestContext;
-  readonly gates: Gates;
   readonly joins: Joins;
   readonly feeds: Feeds;
 }
@@ -109,13 +106,9 @@ export class Arrivals {
   }
 
   #begin({ kind, node }: LiveNode, msg: PipelineMessage, accepted: Done): void {
-    const { context, gates, joins } = this.#takers;
-    if (kind === 'gate' && msg['gate'] !== undefined) {
-      gates.obey(node, msg, accepted);
-      return;
-    }
+    const { context, joins } = this.#takers;
     const done = msg['parts'] === undefined ? accepted : this.#noteItem(msg, accepted);
-    if (kind === 'gate' && gates.enter(node, msg, done)) return;
+    if (kind === 'gate' && context.gates().enter(node, msg, done)) return;
     if (kind === 'join') {
       joins.take(node, msg, done);
       return;
@@ -147,10 +140,10 @@ export class Arrivals {
     done();
   }
 
-  /** Ends the gate leases of a message that has reached a collector, and sends it on when its turn has come. */
+  /** Ends the leases of a message that has reached a collector, and sends it on when its turn has come. */
   #collect({ node: { id }, config }: LiveOf<'collector'>, msg: PipelineMessage, done: Done): void {
-    const { leases, sequencers } = this.#takers.context;
-    leases.end(msg, endOfMessage(msg));
+    const { gates, sequencers } = this.#takers.context;
+    if (msg.modelet?.leases) gates().collected(msg);
     stripConnectionHeaders(msg);
     const emit = (): void => this.#sendBy(id, [msg, null], done);
     const inOrder = !(config instanceof ModeletError) && config.order === 'arrival';

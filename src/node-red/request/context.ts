@@ -1,12 +1,12 @@
 /**
  * The pipeline as a request sees it. Callers read each member again at every use, because a deploy may change it.
- * `Pipeline` creates the context; the files of requests and gates depend only on this interface.
+ * `Pipeline` creates the context; the files of requests depend only on this interface.
  */
 import type { NodeAPI } from 'node-red';
 import { ModeletError } from '../../core/errors.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
-import type { MessageLeases } from '../gate/message-leases.ts';
+import type { GatePort } from '../gate-port.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import type { HttpClients } from './http-clients.ts';
 import type { PipelineMessage } from './messages.ts';
@@ -28,7 +28,6 @@ export interface RequestContext {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
-  readonly leases: MessageLeases;
   readonly joins: BranchFailures;
   /** Requests in the engine. */
   readonly open: Set<RequestInEngine>;
@@ -38,6 +37,7 @@ export interface RequestContext {
   /** Whether a deploy has removed every path from a node to an HTTP response. */
   isCutOff(id: string): boolean;
   deployment(): Deployment;
+  gates(): GatePort;
   /** Returns what makes spans of requests; null if the user has started no SDK. */
   tracing(): Tracing | null;
   /** Calls `deliver` now, or after the current deploy. */

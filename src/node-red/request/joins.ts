@@ -10,7 +10,7 @@ import { branchesBehind } from '../../flow/walk.ts';
 import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../ledger/gathers.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Feeds } from '../feed/feeds.ts';
-import { endOfError, type LeaseHold } from '../gate/message-leases.ts';
+import { holdLeases, type LeaseHold } from '../gate-port.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
 import { deliverError, refuse } from './error-exit.ts';
 import {
@@ -148,7 +148,7 @@ export class Joins {
       if (!isDone) done();
       isDone = true;
     };
-    return { msg, leases: this.#context().leases.enter(msg), done: once };
+    return { msg, leases: holdLeases(this.#context().gates(), msg), done: once };
   }
 
   #add(id: string, join: PlannedJoin, branch: Branch<Held>): void {
@@ -228,7 +228,7 @@ export class Joins {
   }
 
   #fail(id: string, { msg, leases, done }: Held, trace: ModeletTrace, error: ModeletError): void {
-    leases.end(endOfError(error), error);
+    leases.end(error);
     deliverError(this.#context(), { msg, trace, done }, error, id, trace.input ?? msg.payload);
   }
 

@@ -31,7 +31,7 @@ export interface ModeletTrace {
   /** Start time and `deadline` of the request, on the machine's monotonic clock in ms. */
   startedAt: number;
   deadline?: number;
-  /** Lease tokens of the gates that have admitted the message; see leases.ts. */
+  /** Leases of gates that have admitted the message; see gate-port.ts. */
   leases?: readonly string[];
   /** Item id and attempt (counted from 1) of a message that a durable gate has sent. */
   job?: { readonly id: string; readonly attempt: number };

@@ -15,7 +15,7 @@ import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
-import { endOfError, type LeaseHold } from '../gate/message-leases.ts';
+import { holdLeases, type LeaseHold } from '../gate-port.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { readRequest } from '../http/bodies.ts';
 import { fullPath, type HttpRequest } from '../http/http-types.ts';
@@ -55,8 +55,7 @@ export class PipelineRequest {
   readonly #parts: PartMessages | null;
   /** Writes the parts to the HTTP client; null if the flow does that, or if no client waits. */
   readonly #stream: ResultStream | null;
-  /** The message's gate leases. */
-  readonly #leaseHold: LeaseHold;
+  readonly #leases: LeaseHold;
   #abandon: (error: ModeletError) => void = () => {};
   /** Whether the client got its answer directly instead of from the flow. */
   #isAnswered = false;
@@ -67,7 +66,7 @@ export class PipelineRequest {
     this.#deployed = deployed;
     this.#msg = msg;
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
-    this.#leaseHold = context.leases.enter(msg);
+    this.#leases = holdLeases(context.gates(), msg);
     this.#traced = context.tracing()?.begin(msg.req) ?? null;
     const { exit } = deployed.route;
     const { ordering = [], parting = [], streaming: response } = context.deployment().nodes.get(exit)?.exit ?? {};
@@ -77,7 +76,7 @@ export class PipelineRequest {
     this.#stream = response
       ? streamTo(msg, this.#trace.requestId, response, deployed.service.config.maxPayloadBytes)
       : null;
-    const gathered = (): void => this.#leaseHold.leave();
+    const gathered = (): void => this.#leases.leave();
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done), gathered };
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
@@ -110,11 +109,11 @@ export class PipelineRequest {
         onSettled: (settlement) => {
           stopWatching();
           this.#endSpans(settlement);
-          // A gate learns of an error at once, even during a deploy, unless it is that of a branch, whose message may go
-          // on. It learns of a result when the next node has it.
+          // Its leases end with an error at once, even during a deploy, unless it is that of a branch, whose message may go
+          // on. They end with a result when the next node has it.
           const { outcome } = settlement;
           if (!outcome.ok && !this.#isOfBranch(this.#failingNode(outcome.error, settlement)))
-            this.#endLeases(outcome.error);
+            this.#leases.end(outcome.error);
           this.#context.whenRunning(() => this.#settled(settlement));
         },
         ...(this.#parts ? { onPart: (part, index, taken) => this.#part(id, part, index, taken) } : {}),
@@ -187,7 +186,7 @@ export class PipelineRequest {
       this.#succeed(outcome.value);
     } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
       // No client waits for this error any more, and the service has counted it.
-      this.#endLeases(outcome.error);
+      this.#leases.end(outcome.error);
       this.#leaving.done();
       this.#endStream(outcome.error);
     } else {
@@ -223,11 +222,6 @@ export class PipelineRequest {
   /** Whether a node that gathers branches handles the errors of a stage. */
   #isOfBranch(failing: string | undefined): boolean {
     return this.#context.deployment().nodes.get(failing ?? '')?.handler?.kind === 'join';
-  }
-
-  /** No effect if the leases have ended, or have left with the message. */
-  #endLeases(error: ModeletError): void {
-    this.#leaseHold.end(endOfError(error), error);
   }
 
   #part(id: RequestNumber, part: Payload, index: number, taken: () => void): void {
@@ -272,7 +266,7 @@ export class PipelineRequest {
     const exitId = this.#deployed.route.exit;
     const exit = this.#sender(exitId);
     if (!exit) {
-      this.#leaseHold.end({ kind: 'cancelled' });
+      this.#leases.end('cancelled');
       endWithoutFlow(this.#leaving);
       return;
     }
@@ -288,14 +282,14 @@ export class PipelineRequest {
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
-    if (this.#context.deployment().nodes.get(exitId)?.exit?.isCollected) this.#leaseHold.leave();
+    if (this.#context.deployment().nodes.get(exitId)?.exit?.isCollected) this.#leases.leave();
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     this.#leaving.done();
   }
 
   /** Answers the HTTP client as its HTTP response node would have, because the flows have stopped. */
   #endPastTheFlow(value: Payload): void {
-    this.#leaseHold.end({ kind: 'cancelled' });
+    this.#leases.end('cancelled');
     const answer = this.#context.deployment().nodes.get(this.#deployed.route.exit)?.exit?.response;
     try {
       // The message that ends a sequence of parts is not the answer that the client waits for.
@@ -312,7 +306,7 @@ export class PipelineRequest {
   #ended(done: Done): void {
     this.#context.open.delete(this);
     done();
-    this.#leaseHold.end({ kind: 'done' });
+    this.#leases.end('done');
     // A result that was sent on keeps its place until it reaches the collector.
     for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
   }
@@ -339,7 +333,7 @@ export class PipelineRequest {
   #fail(error: ModeletError, stageId: string | undefined, made?: Payload): void {
     const failing = stageId !== undefined && this.#context.live.get(stageId) ? stageId : this.#entry.id;
     this.#log(error, failing);
-    if (!this.#isOfBranch(failing)) this.#endLeases(error);
+    if (!this.#isOfBranch(failing)) this.#leases.end(error);
     deliverError(this.#context, this.#leaving, error, failing, this.#input(failing, made));
     this.#endStream(error);
   }

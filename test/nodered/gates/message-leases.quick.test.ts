@@ -32,9 +32,9 @@ test('a message that goes on keeps its leases, and only the first call on a hold
   const msg = message('a1', 'b1');
   const stay = leases.enter(msg);
   stay.leave();
-  stay.end({ kind: 'done' });
+  stay.end('done');
   assert.deepEqual([ended, msg.modelet?.leases], [[], ['a1', 'b1']]);
-  leases.enter(msg).end({ kind: 'done' });
+  leases.enter(msg).end('done');
   assert.deepEqual(ended, ['a1 done', 'b1 done']);
 });
 
@@ -49,7 +49,7 @@ test('a value that a flow has written in place of the leases does no harm', () =
   const { leases, ended } = bed();
   for (const written of [undefined, null, 7, 'a1', ['no token'], [{}]]) {
     const msg = { modelet: { leases: written } } as unknown as PipelineMessage;
-    leases.enter(msg).end({ kind: 'done' });
+    leases.enter(msg).end('done');
   }
   leases.end({} as PipelineMessage, { kind: 'done' });
   assert.deepEqual(ended, []);
@@ -66,7 +66,7 @@ test('a lease that its gate has ended is forgotten, and its message ends nothing
   const stay = leases.enter(msg);
   leases.forget('a1');
   assert.deepEqual([leases.isNoneHeld, emptied], [false, 0]);
-  stay.end({ kind: 'done' });
+  stay.end('done');
   leases.forget('b1');
   assert.deepEqual([ended, leases.isNoneHeld, emptied], [['b1 done'], true, 1]);
 });

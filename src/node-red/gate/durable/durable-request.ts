@@ -23,13 +23,14 @@ import {
 } from '../../request/messages.ts';
 import type { DeployedGate } from '../gate-deployment.ts';
 import { costOf, type OpenGate } from '../gate-request.ts';
-import { endOfMessage } from '../message-leases.ts';
+import { endOfMessage, type MessageLeases } from '../message-leases.ts';
 import { answerFrom, receipt } from './durable-answers.ts';
 import { decodeMessage, encodeMessage, storedDeadline } from './durable-message.ts';
 import type { DurableRoom, Outlet } from './durable-room.ts';
 
 export interface StorePlace {
   readonly context: RequestContext;
+  readonly leases: MessageLeases;
   readonly room: DurableRoom;
   /** Largest message to store, in bytes. */
   readonly maxBytes: number;
@@ -46,8 +47,8 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
     context.whenRunning(() => refuse(context, context.live.get(entry.id)?.node ?? entry, msg, done, error));
   };
   // A message that returns to this gate needs a new lease: end its old one with the outcome in the message.
-  context.leases.end(msg, endOfMessage(msg), { gate: entry.id });
-  const stay = context.leases.enter(msg);
+  open.leases.end(msg, endOfMessage(msg), { gate: entry.id });
+  const stay = open.leases.enter(msg);
   let item: QueueItem;
   try {
     // Decode the body now: the stored item has no request, and so no media type to decode it by.
@@ -65,7 +66,7 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
       return;
     }
     // The message ends here, so leases of other gates end as done.
-    context.leases.end(msg, { kind: 'done' });
+    open.leases.end(msg, { kind: 'done' });
     msg['jobId'] = item.id;
     context.whenRunning(() => {
       if (msg.res) answerFrom(context, entry.id, msg, receipt(msg, item.id));
@@ -119,8 +120,8 @@ function restored({ id, payload, attempt, enqueuedAt, deadline }: Claim): Pipeli
   return msg;
 }
 
-function sendOn({ context, room }: StorePlace, { id }: DeployedGate, claim: Claim, lease: Lease): void {
-  const { leases, live, isStopped } = context;
+function sendOn({ context, leases, room }: StorePlace, { id }: DeployedGate, claim: Claim, lease: Lease): void {
+  const { live, isStopped } = context;
   let msg: PipelineMessage;
   try {
     msg = restored(claim);
@@ -135,7 +136,7 @@ function sendOn({ context, room }: StorePlace, { id }: DeployedGate, claim: Clai
   context.whenRunning(() => {
     const node = live.get(id)?.node;
     if (!node || isStopped()) {
-      stay.end({ kind: 'cancelled' });
+      stay.end('cancelled');
       return;
     }
     try {
@@ -143,7 +144,7 @@ function sendOn({ context, room }: StorePlace, { id }: DeployedGate, claim: Clai
       stay.leave();
     } catch (thrown) {
       // Nothing was sent: Node-RED clones the message for the second wire before it sends along the first.
-      stay.end({ kind: 'failed' }, asModeletError(thrown, 'invalid_input'));
+      stay.end(asModeletError(thrown, 'invalid_input'));
     }
   });
 }

@@ -1,22 +1,33 @@
 /** The stores of the durable gates of one Node-RED, by node id. Each store has its own process. */
 import { isDeepStrictEqual } from 'node:util';
+import type { NodeAPI } from 'node-red';
+import { ownFile } from '../../../config/folders.ts';
 import { systemClock } from '../../../core/clock.ts';
+import type { BrokerPlace } from '../../../core/model.ts';
 import type { Gate } from '../../../gate/gate.ts';
 import type { Log } from '../../../observe/log/log.ts';
 import type { GateSnapshot, StoreSnapshot } from '../../../observe/views/gate-snapshot.ts';
 import type { Machine } from '../../../server/runtime-pins.ts';
 import { QueueClient } from '../../../store/client/queue-client.ts';
-import { addressOfStore, type StoreAddress } from '../../deploy/broker-access.ts';
+import { brokerSecrets } from '../../deploy/broker-access.ts';
 import type { RequestContext } from '../../request/context.ts';
 import type { DeployedGate } from '../gate-deployment.ts';
+import type { MessageLeases } from '../message-leases.ts';
 import { outletOf, type StorePlace } from './durable-request.ts';
 import { DurableRoom } from './durable-room.ts';
 
 export interface RoomsHost {
-  pipeline(): RequestContext;
+  readonly context: RequestContext;
+  readonly leases: MessageLeases;
   machine(): Machine;
   readonly log: Log;
   onChange(): void;
+}
+
+interface StoreAddress {
+  /** Path of the file; with a broker, its address and the name of the queue, for people. */
+  readonly file: string;
+  readonly broker?: BrokerPlace;
 }
 
 interface Opened {
@@ -30,14 +41,14 @@ interface Opened {
 const TOLD_EVERY_MS = 10_000;
 
 export class DurableRooms {
-  readonly #context: RoomsHost;
+  readonly #host: RoomsHost;
   readonly #opened: Map<string, Opened> = new Map();
   /** Stores that are being closed, by gate id. */
   readonly #closing: Map<string, Promise<void>> = new Map();
   readonly #told: Map<string, number> = new Map();
 
-  constructor(context: RoomsHost) {
-    this.#context = context;
+  constructor(host: RoomsHost) {
+    this.#host = host;
   }
 
   /** Returns the store of a gate; undefined for a gate that is not durable. */
@@ -53,7 +64,7 @@ export class DurableRooms {
       void this.close(deployed.id);
       return;
     }
-    const address = addressOfStore(this.#context.pipeline().RED, deployed);
+    const address = addressOfStore(this.#host.context.RED, deployed);
     if (opened && isDeepStrictEqual(opened.address, address)) {
       opened.deployed = deployed;
       opened.room.reconfigure(deployed.config);
@@ -108,13 +119,13 @@ export class DurableRooms {
     const client = new QueueClient({
       ...address,
       limits: config,
-      ...this.#context.machine(),
+      ...this.#host.machine(),
       startAfter: this.#closing.get(id) ?? Promise.resolve(),
-      onChange: () => this.#context.onChange(),
+      onChange: () => this.#host.onChange(),
       onLog: (record) => this.#logOf(present()).write(record),
     });
     const events = {
-      onChange: () => this.#context.onChange(),
+      onChange: () => this.#host.onChange(),
       onTrouble: (error: Error) => this.#tell(present(), error),
     };
     const place = (): StorePlace => this.#placeOf(opened);
@@ -133,7 +144,8 @@ export class DurableRooms {
 
   #placeOf({ room, deployed }: Opened): StorePlace {
     return {
-      context: this.#context.pipeline(),
+      context: this.#host.context,
+      leases: this.#host.leases,
       room,
       maxBytes: deployed.limits.maxPayloadBytes,
       onDropped: (names) => {
@@ -153,7 +165,7 @@ export class DurableRooms {
   }
 
   #logOf({ id, name }: DeployedGate): Log {
-    return this.#context.log.of({ id, gate: name });
+    return this.#host.log.of({ id, gate: name });
   }
 }
 
@@ -174,4 +186,14 @@ function storeOf({ stats }: DurableRoom, { file, pid, restarts, error, warning }
     dead: stats?.dead ?? 0,
     deadLetters: stats?.deadLetters ?? [],
   };
+}
+
+function addressOfStore(RED: NodeAPI, { id, broker }: Pick<DeployedGate, 'id' | 'broker'>): StoreAddress {
+  // Node-RED's own node ids are safe in a path and in a key; ids in an imported flow may not be.
+  const name = encodeURIComponent(id);
+  if (!broker) return { file: ownFile(RED.settings, `${name}.sqlite`) };
+  const { url, prefix } = broker.config;
+  const queue = `gate-${name}`;
+  const { secret: _, ...access } = brokerSecrets(RED, broker.id, broker.config);
+  return { file: `${url}/${prefix}:${queue}`, broker: { url, prefix, queue, ...access } };
 }
