@@ -12,6 +12,7 @@ import { serveInstall } from './install-route.ts';
 import { serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
 import { serveOnnx } from './onnx-route.ts';
+import { nameOwnAddress } from './own-address.ts';
 import { serveTrials } from './trial-route.ts';
 import { serveWiring } from './wiring-route.ts';
 
@@ -74,6 +75,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   serveTrials(RED, pipeline);
   serveInstall(RED, mayWrite);
   serveWiring(RED);
+  nameOwnAddress(RED);
 
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { READY } from '../../fixtures/badges.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { importExample, listExamples } from '../clipboard.ts';
+import { lookAtDrawing } from '../drawing.ts';
 import type { EditorNode, EditorPage } from '../editor-page.ts';
 import type { ExportedNode } from '../in-page.ts';
 import { sharedSession } from '../session.ts';
@@ -13,6 +14,13 @@ import { sharedSession } from '../session.ts';
 const PACKAGE = '@modelet/node-red-pipeline';
 const QUICK_START = 'Quick start - handwritten digits';
 const WITH_GATE = 'Asynchronous endpoint';
+/** Badges as they usually are, by which a drawing must have room. */
+const BADGES = {
+  'modelet-stage': 'idle, {workers} workers',
+  'modelet-batcher': 'no batch yet, up to 32',
+  'modelet-gate': 'open, 100 % free',
+  'modelet-feed': '128 of 1000 in progress',
+};
 const folder = join(repositoryRoot, 'examples');
 const examples = readdirSync(folder)
   .filter((file) => file.endsWith('.json'))
@@ -53,9 +61,32 @@ async function importWhole(editor: EditorPage, example: string): Promise<readonl
 
 const complete = examples.filter((example) => !needsAnother(example));
 
-test('every example can be imported beside the others', async () => {
+/** On the canvas, no node, title, badge or frame lies over another, and no wire crosses one. */
+async function assertTidy(editor: EditorPage, example: string): Promise<void> {
+  await editor.showTab(example);
+  const { faults } = await editor.page.evaluate(lookAtDrawing, BADGES);
+  assert.deepEqual(faults, [], example);
+}
+
+test('every example can be imported beside the others, and nothing in its drawing overlaps', async () => {
   await session.inEditor([], async (editor) => {
-    for (const example of complete) await importWhole(editor, example);
+    for (const example of complete) {
+      await importWhole(editor, example);
+      await assertTidy(editor, example);
+    }
+  });
+});
+
+test('the comments of an example have the address of the Node-RED that has imported it', async () => {
+  await session.inEditor([], async (editor) => {
+    const before = (await editor.nodes()).map(({ id }) => id);
+    const nodes = await importWhole(editor, QUICK_START);
+    assert.deepEqual(before, []);
+    const comments = nodes.filter(({ type }) => type === 'comment');
+    const texts = await Promise.all(comments.map(async ({ id }) => JSON.stringify(await editor.saved(id))));
+    assert.doesNotMatch(texts.join(), /MODELET_URL/);
+    assert.ok(texts.some((text) => text.includes(`curl -s ${session.nodeRed.url}/predict/digits `)));
+    assert.ok(comments.some(({ name }) => name === `Draw a digit: open ${session.nodeRed.url}/digits`));
   });
 });
 
@@ -84,6 +115,7 @@ for (const example of examples.filter(needsAnother)) {
       const offer = editor.page.locator('.red-ui-notification', { hasText: 'Required modules missing' });
       await offer.getByText('@flowfuse/node-red-dashboard', { exact: true }).waitFor();
       await offer.locator('button', { hasText: 'Install all' }).waitFor();
+      await assertTidy(editor, example);
     });
   });
 }

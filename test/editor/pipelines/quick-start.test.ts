@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { idle, READY } from '../../fixtures/badges.ts';
-import { listeningAt } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { boxOf, type EditorPage } from '../editor-page.ts';
@@ -87,7 +86,7 @@ const ZERO = Array.from({ length: 25 }, (_, at) => {
 });
 
 test('the quick start gets ready, recognises digits, and fits into the window', async () => {
-  await session.inEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
+  await session.inEditor(flow, async (editor) => {
     await editor.waitForBadge(idOf('modelet-stage', 'normalise'), READY);
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), READY);
     const { nodeRed } = session;
@@ -114,7 +113,7 @@ test('the quick start gets ready, recognises digits, and fits into the window', 
 });
 
 test('a digit that is drawn on its page, with the mouse or the keyboard, is read by the endpoint', async () => {
-  await session.inEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
+  await session.inEditor(flow, async (editor) => {
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), READY);
     const page = await editor.page.context().newPage();
     await page.setViewportSize(SIZE);
@@ -140,7 +139,7 @@ test('a digit that is drawn on its page, with the mouse or the keyboard, is read
 
 test("a stage of one's own answers over HTTP after at most ten clicks and one line of code", async () => {
   const { nodeRed } = session;
-  await session.inEditor(listeningAt(nodeRed.url, flow), async (editor) => {
+  await session.inEditor(flow, async (editor) => {
     await editor.page.evaluate(() => {
       globalThis.clicks = 0;
       globalThis.addEventListener('mousedown', () => (globalThis.clicks += 1), { capture: true });

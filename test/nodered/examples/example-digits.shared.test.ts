@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { pipelineOf } from '../../../src/node-red/pipeline.ts';
 import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
-import { listeningAt } from '../../fixtures/flow.ts';
 import { linkModule } from '../../fixtures/link-module.ts';
 import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -25,7 +24,7 @@ const nodeRed = useNodeRed();
 async function deployExample(title: string, changes: object = {}): Promise<(type: string) => string> {
   const shipped = JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
   const flow = shipped.map((node) => (node.type === 'modelet-stage' ? { ...node, ...changes } : node));
-  await nodeRed.deployReady(listeningAt(nodeRed.url, flow));
+  await nodeRed.deployReady(flow);
   assert.deepEqual(pipelineOf(nodeRed.red as never).deployment.compiled.uncompiled, []);
   return (type) => {
     const found = flow.filter((node) => node.type === type);

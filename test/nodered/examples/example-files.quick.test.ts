@@ -47,7 +47,7 @@ describe('examples: as files', () => {
       const ids = flow.map((node) => node.id);
       // In these the editor writes the ids of the copy.
       const isReference = (name: string, value: unknown): boolean =>
-        ['wires', 'nodes', 'scope', 'versions'].includes(name) || ids.includes(String(value));
+        ['wires', 'nodes', 'scope', 'versions', 'links'].includes(name) || ids.includes(String(value));
       for (const node of flow) {
         for (const [name, value] of Object.entries(node)) {
           if (isReference(name, value)) continue;

@@ -9,7 +9,6 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { pipelineOf } from '../../../src/node-red/pipeline.ts';
 import { READY } from '../../fixtures/badges.ts';
-import { listeningAt } from '../../fixtures/flow.ts';
 import { linkModule } from '../../fixtures/link-module.ts';
 import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -33,7 +32,7 @@ async function deployExample(
   change: (flow: string) => string = (flow) => flow,
 ): Promise<(type: string, name?: string) => string> {
   const flow = JSON.parse(change(JSON.stringify(await readExample(title)))) as FlowNode[];
-  await nodeRed.deployReady(listeningAt(nodeRed.url, flow));
+  await nodeRed.deployReady(flow);
   return (type, name) => {
     const found = flow.filter((node) => node.type === type && (name === undefined || node['name'] === name));
     assert.equal(found.length, 1, `${type} ${name}`);
