@@ -20,14 +20,14 @@ import { encodeError } from '../wire/codec/error-codec.ts';
 import type { CheckedStage, DescribedStage } from '../wire/frames/bodies.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { bareItem, encodeFailure } from '../wire/frames/items.ts';
-import { HoldBack } from './routes/hold-back.ts';
+import { Backpressure } from './routes/backpressure.ts';
 import { liveRoutes } from './routes/live-routes.ts';
 import { Router } from './routes/router.ts';
 import { type LiveRoute, lastStage, type Submitter } from './stage/item.ts';
 import { Stage } from './stage/stage.ts';
 import { answersFull } from './stage/stage-errors.ts';
 import type { StageHost } from './stage/stage-host.ts';
-import { VersionTable } from './versions/version-table.ts';
+import { VersionTable } from './versions/versions.ts';
 
 /** As a submitter, the output is the server. */
 export interface EngineOutput extends Submitter {
@@ -77,7 +77,7 @@ export class Engine {
     this.#clock = clock;
     this.#versions = new VersionTable({ onLog: output.onLog, onShares: output.onShares });
     this.#router = new Router({
-      ...{ clock, maxPayloadBytes, maxQueueBytes, versions: this.#versions },
+      ...{ clock, maxPayloadBytes, maxQueueBytes },
       onChange: () => output.onChange(),
       unsentBytes: () => output.unsentBytes?.() ?? 0,
       onRoom: () => this.#pumpAll(),
@@ -113,6 +113,7 @@ export class Engine {
     const planned = new Set(plan.stages.map((stage) => stage.ref));
     for (const definition of plan.stages) this.#place(definition);
     this.#versions.apply(plan.stages, this.#stages);
+    this.#router.versions = this.#versions.isEmpty ? null : this.#versions;
     for (const [ref, stage] of this.#stages) {
       if (planned.has(ref)) continue;
       this.#stages.delete(ref);
@@ -123,7 +124,7 @@ export class Engine {
     }
     this.#routes = liveRoutes(plan.routes, this.#stages);
     this.#earlier = liveRoutes(plan.earlier ?? [], this.#stages);
-    this.#router.holdBack = new HoldBack(plan);
+    this.#router.backpressure = new Backpressure(plan);
     this.#releaseLeaving();
     // The new plan may release items that the old one held back.
     this.#pumpAll();

@@ -167,7 +167,7 @@ export class RemotePool implements StagePool {
     const free = Array.from({ length: this.#lanes }, (_, lane) => lane).find((lane) => !taken.has(lane));
     const index = free ?? this.#sent.size % this.#lanes;
     // Hosts watch their own code, and check their inputs themselves.
-    return { index, isCurrent: true, refusalOf: () => null, dispatch: (batch) => this.#dispatch(index, batch) };
+    return { index, isCurrent: true, refusalOf: null, dispatch: (batch) => this.#dispatch(index, batch) };
   }
 
   /** An item goes on to the next stages on its host as long as every host of this stage serves them, too. */

@@ -99,7 +99,7 @@ export class FakePool implements StagePool {
     return {
       index,
       isCurrent: this.isCurrent(index),
-      refusalOf: () => null,
+      refusalOf: null,
       dispatch: (batch) => this.#dispatch(index, batch),
     };
   }

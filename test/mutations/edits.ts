@@ -55,7 +55,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the deadline of closing is forgotten',
-    file: 'src/process/parent/started-child.ts',
+    file: 'src/process/parent/child.ts',
     find: "this.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
     replace: "this.send({ type: 'close', body: { deadline } });",
     suite: 'processes/life/shutdown',
@@ -111,7 +111,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a response cache keeps what an older modelet made',
-    file: 'src/engine/stage/single-flight.ts',
+    file: 'src/engine/stage/response-cache.ts',
     find: 'this.#cache?.clear();',
     replace: '',
     suite: 'engine/single-flight-model',
@@ -119,7 +119,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'requests share the run of an older worker after a restart',
-    file: 'src/engine/stage/single-flight.ts',
+    file: 'src/engine/stage/response-cache.ts',
     find: 'if (current) {',
     replace: 'if (current || !current) {',
     suite: 'engine/response-cache',
@@ -127,7 +127,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'who shares a run goes with the one that began it',
-    file: 'src/engine/stage/single-flight.ts',
+    file: 'src/engine/stage/response-cache.ts',
     find: 'if (run.isWanted) return null;',
     replace: 'if (run.isWanted && request !== run.item) return null;',
     suite: 'engine/single-flight',
@@ -257,9 +257,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a deploy goes back behind what has been saved since',
     file: 'src/engine/pools/stage-pools.ts',
-    find: 'this.#successor = this.#revision === this.#present.revision ? null',
+    find: 'this.#successor = this.#revision === this.#presentRevision ? null',
     replace:
-      "const [deployed] = this.#revision.split(' ');\n    this.#successor = this.#present.revision.startsWith(deployed + ' ') && this.#successor ? null",
+      "const [deployed] = this.#revision.split(' ');\n    this.#successor = this.#presentRevision.startsWith(deployed + ' ') && this.#successor ? null",
     suite: 'engine/hot-edit',
     test: 'a return to the deployed settings keeps the code saved since',
   },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type ProcessState, type ProcessStateTag, StateMachine, TRANSITIONS } from '../../src/process/process-state.ts';
+import { type ProcessState, type ProcessStateTag, StateMachine, TRANSITIONS } from '../../src/process/parent/child.ts';
 
 const STATES: Readonly<Record<ProcessStateTag, ProcessState>> = {
   startup: { tag: 'startup' },

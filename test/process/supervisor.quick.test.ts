@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Deadline } from '../../src/core/clock.ts';
 import type { Child, ChildEvents } from '../../src/process/parent/child.ts';
+import { type ProcessState, StateMachine } from '../../src/process/parent/child.ts';
 import { type LifePhase, Supervisor } from '../../src/process/parent/supervisor.ts';
-import { type ProcessState, StateMachine } from '../../src/process/process-state.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 class FakeChild implements Child {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Loss } from '../../src/engine/pools/pool.ts';
 import { SupervisedWorker } from '../../src/engine/pools/workers/supervised-worker.ts';
 import type { Child, ChildEvents } from '../../src/process/parent/child.ts';
-import { type ProcessState, StateMachine } from '../../src/process/process-state.ts';
+import { type ProcessState, StateMachine } from '../../src/process/parent/child.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item } from '../wire/frame-values.ts';

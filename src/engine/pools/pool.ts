@@ -60,6 +60,9 @@ export interface Loss<T extends WireItem> {
   readonly phase: LifePhase;
 }
 
+/** Checks an input for a worker that leaves that to the engine. */
+export type InputRefusal = (input: Payload) => ModeletError | null;
+
 /** A worker that has room for a batch, as its stage sees it. */
 export interface FreeWorker<T extends WireItem = WireItem> {
   /** Index of the worker within the stage. */
@@ -67,10 +70,10 @@ export interface FreeWorker<T extends WireItem = WireItem> {
   /** Whether it was started after the last `restart`: an older one may run older code. */
   readonly isCurrent: boolean;
   /**
-   * Returns why the worker must not get an input: it breaks a schema whose check the worker leaves to the engine. Null
-   * for an input that may go to the worker.
+   * Returns why the worker must not get an input, or null: it may break a schema. Null: the worker checks its inputs
+   * itself.
    */
-  refusalOf(input: Payload): ModeletError | null;
+  readonly refusalOf: InputRefusal | null;
   dispatch(batch: Batch<T>): void;
 }
 

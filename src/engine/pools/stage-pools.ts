@@ -46,7 +46,9 @@ export class StagePools {
   #definition: StageDefinition;
   /** Number of times the modelet's file has been saved. */
   #saves = 0;
-  #present: Generation;
+  /** The pool that takes batches. A field, because the stage reads it for every batch. Written here only. */
+  present: StagePool;
+  #presentRevision: string;
   #successor: Generation | null = null;
   readonly #retired: Set<StagePool> = new Set();
   #isClosed = false;
@@ -66,17 +68,14 @@ export class StagePools {
       this.#renew();
     };
     this.#edits = new HotEdit(host, onSaved, () => this.#retry());
-    this.#present = this.#generation();
+    const { revision, pool } = this.#generation();
+    this.present = pool;
+    this.#presentRevision = revision;
   }
 
   start(): void {
     this.#follow();
     this.present.start();
-  }
-
-  /** The pool that takes batches. */
-  get present(): StagePool {
-    return this.#present.pool;
   }
 
   /** Whether the worker in the present pool runs the stage's current modelet, not an older one. */
@@ -129,7 +128,8 @@ export class StagePools {
     // A present pool that has failed serves nothing, so any successor may replace it.
     if (!successor || (successor.pool.health.tag !== 'ready' && this.present.health.tag !== 'failed')) return;
     this.#retire(this.present);
-    this.#present = successor;
+    this.present = successor.pool;
+    this.#presentRevision = successor.revision;
     this.#successor = null;
   }
 
@@ -192,12 +192,11 @@ export class StagePools {
 
   /** Starts a successor if the newest generation does not have the current revision. */
   #renew(): void {
-    const newest = this.#successor ?? this.#present;
-    if (newest.revision === this.#revision) return;
+    if ((this.#successor?.revision ?? this.#presentRevision) === this.#revision) return;
     this.#onRenewed();
     if (this.#successor) this.#retire(this.#successor.pool);
     // A return to the revision that still runs needs no new workers.
-    this.#successor = this.#revision === this.#present.revision ? null : this.#generation();
+    this.#successor = this.#revision === this.#presentRevision ? null : this.#generation();
     this.#successor?.pool.start();
   }
 

@@ -53,7 +53,10 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #clock: Clock;
   readonly #roster: Roster<T>;
   readonly #circuit: Circuit;
-  readonly #check: ExampleCheck;
+  /** Made for the first check. */
+  #check: ExampleCheck | null = null;
+  /** The workers that may get batches: those that serve, or none but the probe while the circuit is not closed. */
+  #eligible: readonly SupervisedWorker<T>[];
   /** The only worker that gets batches while the circuit is half-open; otherwise null. */
   #probe: SupervisedWorker<T> | null = null;
   #probes = 0;
@@ -71,15 +74,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#events = events;
     this.#clock = clock;
     this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
-    this.#check = new ExampleCheck({
-      clock,
-      // The probe gets requests only, no examples.
-      ready: () => (this.#circuit.tag === 'closed' ? this.#ready : []),
-      whyNone: () => (this.health.tag === 'failed' ? this.health.error.message : 'no worker is ready'),
-      onChange: () => events.onChange(),
-    });
     const host = this.#workerHost();
     this.#roster = new Roster(stage.modelet.workers.length, (index) => new SupervisedWorker(index, host));
+    this.#eligible = this.#roster.serving;
   }
 
   get pinWarnings(): readonly string[] {
@@ -167,10 +164,17 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     // The probe gets one batch at a time: its death must not cost more.
     if (room === 'empty' || this.#probe) return 1;
     const { concurrency } = this.#stage.modelet;
-    return room === 'place' || isTrying || this.#check.isWaiting ? concurrency : concurrency + MOST_AHEAD;
+    return room === 'place' || isTrying || this.#check?.isWaiting ? concurrency : concurrency + MOST_AHEAD;
   }
 
   check(deadline: Deadline): Promise<CheckResult> {
+    this.#check ??= new ExampleCheck({
+      clock: this.#clock,
+      // The probe gets requests only, no examples.
+      ready: () => (this.#circuit.tag === 'closed' ? this.#ready : []),
+      whyNone: () => (this.health.tag === 'failed' ? this.health.error.message : 'no worker is ready'),
+      onChange: () => this.#events.onChange(),
+    });
     return this.#check.begin(deadline);
   }
 
@@ -182,7 +186,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#isClosed = true;
     this.#circuit.stop();
     const ended = this.#roster.close(deadline);
-    this.#check.advance();
+    this.#check?.advance();
     await ended;
   }
 
@@ -203,12 +207,6 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       cpuMs: worker.facts.usage?.cpuMs ?? null,
       gauges: worker.facts.gauges,
     }));
-  }
-
-  /** The workers that may get batches. */
-  get #eligible(): readonly SupervisedWorker<T>[] {
-    if (this.#circuit.tag === 'closed') return this.#roster.serving;
-    return this.#probe ? [this.#probe] : [];
   }
 
   get #ready(): readonly SupervisedWorker<T>[] {
@@ -233,9 +231,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       onAnswered: (worker) => {
         if (worker === this.#probe) this.#circuit.proved('answer');
         this.#replaceWorn(worker);
-        this.#check.advance();
+        this.#check?.advance();
       },
-      onTried: (error) => this.#check.tried(error),
+      onTried: (error) => this.#check?.tried(error),
       onUsage: (worker) => {
         const tooLarge = this.#roster.serves(worker) ? worker.facts.tooLargeAtFirst(this.#stage) : null;
         if (tooLarge) this.#log(worker, 'warn', tooLarge);
@@ -252,11 +250,12 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#description = worker.facts.description;
     this.#toldFailure = null;
     if (worker === this.#probe) this.#circuit.proved('ready');
-    this.#check.advance();
+    this.#check?.advance();
   }
 
   #replaceWorn(worker: SupervisedWorker<T>): void {
-    const worn = worker.facts.wear(this.#stage);
+    const { recycleAfter, maxRssMb } = this.#stage;
+    const worn = recycleAfter > 0 || maxRssMb > 0 ? worker.facts.wear(this.#stage) : null;
     if (worn) this.#replace(worker, worn);
   }
 
@@ -277,8 +276,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       this.#tellFailure(error);
     }
     if (this.#roster.serves(worker) && phase !== 'closing') this.#died(worker, error, phase === 'starting', trying);
-    if (trying) this.#check.lost(error);
-    else this.#check.advance();
+    if (trying) this.#check?.lost(error);
+    else this.#check?.advance();
     this.#events.onChange();
   }
 
@@ -309,6 +308,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   #circuitEntered(tag: CircuitTag): void {
     this.#probe = null;
+    this.#eligible = tag === 'closed' ? this.#roster.serving : [];
     const log = (level: LogLevel, message: string): void =>
       this.#events.onLog({ level, message, stage: this.#stage.name });
     if (tag === 'open') {
@@ -335,6 +335,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const ready = this.#ready;
     const probe = ready.find(({ load }) => load === 0) ?? ready[0] ?? inTurn;
     this.#probe = probe;
+    this.#eligible = [probe];
     if (probe.isReady) this.#circuit.proved('ready');
     else probe.start();
   }

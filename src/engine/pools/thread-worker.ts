@@ -12,7 +12,7 @@ import type { Clock, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { RequestNumber } from '../../core/model.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
-import { StartedChild } from '../../process/parent/started-child.ts';
+import { StartedChild } from '../../process/parent/child.ts';
 import { type WorkerLaunch, workerEnvironment } from '../../process/parent/worker-launch.ts';
 import { programPath } from '../../process/search-path.ts';
 import type { Channel } from '../../wire/channel/channel.ts';

@@ -26,14 +26,13 @@ import {
 import { dropped } from '../stage/stage-errors.ts';
 import { Shadows } from '../versions/shadows.ts';
 import { VersionAdmission } from '../versions/version-admission.ts';
-import type { VersionTable } from '../versions/version-table.ts';
+import type { VersionTable } from '../versions/versions.ts';
+import { Backpressure } from './backpressure.ts';
 import { choose } from './choices.ts';
 import { type ForksHost, failedBefore, fork } from './forks.ts';
-import { HoldBack } from './hold-back.ts';
 import { Memory, type MemoryHost } from './memory.ts';
 
 export interface RouterHost extends MemoryHost {
-  readonly versions: VersionTable;
   /** Sends a copy of a value that passes from one stage to the next. */
   onTap(item: WireItem): void;
   /** The last item of a stage, or of a route, has left. @param route null if it may have items still */
@@ -44,8 +43,8 @@ export class Router {
   readonly #host: RouterHost;
   readonly #items: Table<Item> = new Table();
   readonly memory: Memory;
-  readonly #versions: VersionTable;
-  readonly #shadows: Shadows;
+  /** Made for the first copy. */
+  #shadows: Shadows | null = null;
   readonly #admission: VersionAdmission = new VersionAdmission((item) => this.#admit(item));
   readonly #forks: ForksHost;
   /** Requests whose branches are under way, by the node that gathers them. */
@@ -53,20 +52,17 @@ export class Router {
   /** Number for the next item of the engine's own. */
   #nextOwn = FIRST_NUMBER.engine;
   /** Decides where a full queue holds items back. */
-  holdBack: HoldBack = new HoldBack({ stages: [], routes: [] });
+  backpressure: Backpressure = new Backpressure({ stages: [], routes: [] });
+  /** Null: no stage has versions. */
+  versions: VersionTable | null = null;
 
   constructor(host: RouterHost) {
     this.#host = host;
-    this.#versions = host.versions;
     this.memory = new Memory(host);
-    const nextNumber = (): RequestNumber => {
-      this.#nextOwn += 1;
-      return this.#nextOwn - 1;
-    };
-    this.#shadows = new Shadows(nextNumber);
     const { clock, maxPayloadBytes } = host;
     this.#forks = {
-      ...{ clock, maxPayloadBytes, nextNumber },
+      ...{ clock, maxPayloadBytes },
+      nextNumber: () => this.#nextNumber(),
       onGathering: (node, change) => this.#gathering.set(node, (this.#gathering.get(node) ?? 0) + change),
       release: (branch) => this.memory.release(branch),
       begin: (branch, leg) => {
@@ -116,7 +112,7 @@ export class Router {
 
   /** Cancels the copies of requests at a stage, or all of them. */
   cancelCopies(stage?: RouteStage): void {
-    this.#shadows.cancel(stage);
+    this.#shadows?.cancel(stage);
   }
 
   /** Cancels the requests for partial results: such a result may never end by itself. */
@@ -127,6 +123,11 @@ export class Router {
         .filter(({ wantsParts }) => wantsParts)
         .map(({ id }) => id),
     );
+  }
+
+  #nextNumber(): RequestNumber {
+    this.#nextOwn += 1;
+    return this.#nextOwn - 1;
   }
 
   #open(item: Item): void {
@@ -187,10 +188,13 @@ export class Router {
   /** Gives an item to the stage at its position, or to a version of that stage, and copies of it to shadows. */
   #arrive(item: Item): void {
     const base = baseStage(item);
-    const versions = this.#versions.of(base);
+    const versions = this.versions?.of(base);
     const { ahead } = item;
     item.ahead = null;
-    for (const shadow of versions?.shadows(item.sticky) ?? []) this.#shadows.copy(item, base, shadow);
+    for (const shadow of versions?.shadows(item.sticky) ?? []) {
+      this.#shadows ??= new Shadows(() => this.#nextNumber());
+      this.#shadows.copy(item, base, shadow);
+    }
     this.#give(item, ahead && versions?.mayGet(ahead) ? ahead : (versions?.choose(item.sticky) ?? base));
   }
 
@@ -205,7 +209,7 @@ export class Router {
   /** Gives an item to the version for which it has waited, or to the base if the version answers nothing any more. */
   #admit(item: Item): void {
     const base = baseStage(item);
-    if (this.#versions.of(base)?.mayGet(item.stage)) {
+    if (this.versions?.of(base)?.mayGet(item.stage)) {
       item.stage.enqueue(item, true);
       return;
     }
@@ -222,13 +226,13 @@ export class Router {
 
   /** Takes an item that a stage has finished. @param payload its value, or an encoded error if `ok` is false */
   advance(item: Item, ok: boolean, payload: Payload): void {
-    const isCopy = this.#shadows.ended(item);
+    const isCopy = this.#shadows?.ended(item) === true;
     if (!isCopy && !this.#items.has(item.id)) return;
     const error = ok ? null : decodeFailure(payload).error;
     const failing = error && failingStage(item, error);
     if (error) failing?.meter.failed(error.code);
     if (!error || FAILURES.has(error.code)) {
-      this.#versions.of(baseStage(item))?.ended(item.stage, failing === item.stage);
+      this.versions?.of(baseStage(item))?.ended(item.stage, failing === item.stage);
     }
     if (isCopy) return;
     if (error) {
@@ -264,7 +268,7 @@ export class Router {
 
   /** Takes an item that a stage could not serve. */
   fail(item: Item, error: ModeletError): void {
-    const isCopy = this.#shadows.ended(item);
+    const isCopy = this.#shadows?.ended(item) === true;
     if (!isCopy && !this.#items.has(item.id)) return;
     const { stage } = item;
     const base = baseStage(item);
@@ -277,7 +281,7 @@ export class Router {
     }
     stage.meter.notServed(error.code);
     const isFailure = FAILURES.has(error.code) || error.cause instanceof RunTimeout;
-    if (isFailure) this.#versions.of(base)?.ended(stage, true);
+    if (isFailure) this.versions?.of(base)?.ended(stage, true);
     if (isCopy) return;
     this.#takeBack(item);
     this.#failedAt(item, error, encodeFailure(encodeError(error), inputOf(item)));
@@ -336,7 +340,7 @@ export class Router {
   mayLeave(item: Item): boolean {
     const next = nextStage(item);
     if (!next) return this.#mayLeaveLeg(item);
-    const versions = this.#versions.of(next);
+    const versions = this.versions?.of(next);
     // Chosen now and not when the item arrives, because each version has its own queue.
     if (versions && !(item.ahead && versions.mayGet(item.ahead))) item.ahead = versions.choose(item.sticky);
     const target = item.ahead ?? next;
@@ -359,7 +363,7 @@ export class Router {
   }
 
   #takes(stage: RouteStage, item: Item): boolean {
-    return !stage.holdsBack || !this.holdBack.holds(lastStage(item).ref, stage.ref);
+    return !stage.holdsBack || !this.backpressure.holds(lastStage(item).ref, stage.ref);
   }
 }
 

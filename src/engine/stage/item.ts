@@ -161,7 +161,7 @@ export const NO_MEMORY: ItemMemory = { tag: 'none' };
 export const NO_HOPS: readonly Hop[] = [];
 export const MOVING: ItemState = { tag: 'moving' };
 export const RUNNING: ItemState = { tag: 'running', alone: false };
-export const RUNNING_ALONE: ItemState = { tag: 'running', alone: true };
+const RUNNING_ALONE: ItemState = { tag: 'running', alone: true };
 
 /**
  * Returns the item of a request that begins a route, or of a branch that begins a leg. Every field is written out, because
@@ -209,6 +209,24 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
 /** Whether the item waits for, or is in, its own batch. */
 export function isAlone({ state }: Item): boolean {
   return (state.tag === 'queued' || state.tag === 'running') && state.alone;
+}
+
+/** Returns the run that an item has begun or waits for. */
+export function runOf({ state, run }: Item): CoalescedRun | null {
+  return state.tag === 'sharing' ? state.run : run;
+}
+
+/** Gives an item to a worker. @param alone see `ItemState` */
+export function goesToWorker(item: Item, alone: boolean): void {
+  item.state = alone ? RUNNING_ALONE : RUNNING;
+  item.streams = sendsParts(item);
+}
+
+/** Takes an item without a run from its worker; returns false if its request was cancelled meanwhile. */
+export function leavesWorker(item: Item): boolean {
+  if (item.state.tag !== 'running') return false;
+  item.state = MOVING;
+  return true;
 }
 
 /** Whether the item's present stage forwards partial results. Only the last stage does, or one that hops to its end. */

@@ -19,6 +19,11 @@ interface SentAway {
   readonly error: ModeletError;
 }
 
+interface MemoryCheck {
+  /** Whether the engine has memory for a request that has just come. */
+  hasMemory(item: Item): boolean;
+}
+
 export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Number of items that must run alone. */
@@ -73,10 +78,29 @@ export class StageQueue implements Iterable<Item> {
     this.#noteQueued(item);
   }
 
-  /** Puts an item into a full queue in place of another, or refuses it. For the other parameters see `queueFull`. */
-  pushFull(item: Item, definition: StageDefinition, meanRunMs: number, hasMemory: boolean): SentAway {
+  /**
+   * Takes in an item, and returns the item that cannot stay, or null. At a route's entry a full queue refuses the item or
+   * drops the oldest. Inside a route it drops the oldest, or the previous stage holds its items back. At an entry a patient
+   * item is always queued: it comes when there is room, see admission-queue.ts, but for one of the listener, which has no
+   * other place where it could wait.
+   *
+   * @param meanRunMs see `queueFull`
+   */
+  enter(
+    item: Item,
+    entry: boolean,
+    definition: StageDefinition,
+    meanRunMs: number,
+    host: MemoryCheck,
+  ): SentAway | null {
     const { name, overflow } = definition;
-    if (overflow !== 'drop-oldest') return { item, error: queueFull(definition, this.length, meanRunMs, hasMemory) };
+    const drops = overflow === 'drop-oldest';
+    const hasMemory = !entry || item.patient || (drops && this.length === 0) || host.hasMemory(item);
+    if (hasMemory && (this.hasRoom(definition) || (entry ? item.patient : !drops))) {
+      this.push(item);
+      return null;
+    }
+    if (!drops) return { item, error: queueFull(definition, this.length, meanRunMs, hasMemory) };
     const victim = this.victim(item.group);
     if (!victim || victim.priority > item.priority) {
       return { item, error: dropped(name, 'the queue is full of more important ones') };

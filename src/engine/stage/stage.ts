@@ -4,6 +4,7 @@
  */
 import { rerunsBatches, roomOf, type StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
 import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
@@ -12,11 +13,10 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import { batchWarning, Description } from '../pools/description.ts';
 import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
-import { BatchFormer, type TakenItems } from './batching.ts';
+import { BatchFormer, RecentBatches, type TakenItems } from './batching.ts';
 import { keepTogether, passedAlong } from './hops.ts';
-import { type Hop, type Item, isAlone, NO_HOPS, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
-import { RecentBatches } from './recent-batches.ts';
-import { SingleFlight } from './single-flight.ts';
+import { goesToWorker, type Hop, type Item, isAlone, leavesWorker, NO_HOPS, type RouteStage, runOf } from './item.ts';
+import { NO_CACHE, SingleFlight } from './response-cache.ts';
 import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
 import type { StageHost } from './stage-host.ts';
 import { StageQueue } from './stage-queue.ts';
@@ -26,7 +26,8 @@ export class Stage implements RouteStage {
   readonly #queue: StageQueue = new StageQueue();
   readonly #former: BatchFormer;
   readonly meter: StageMeter = new StageMeter();
-  readonly #singleFlight: SingleFlight;
+  /** Null: the stage has never kept results. */
+  #singleFlight: SingleFlight | null = null;
   #definition: StageDefinition;
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
@@ -42,12 +43,12 @@ export class Stage implements RouteStage {
     this.#host = host;
     this.#description = new Description(host);
     this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
-    this.#singleFlight = new SingleFlight(definition.ref, definition.cache, host, this.#queue, this.meter);
+    this.#keepResults();
     this.#pools = new StagePools(
       definition,
       (newest) => this.#createPool(newest),
       host,
-      () => this.#singleFlight.renew(),
+      () => this.#singleFlight?.renew(),
     );
     this.#pools.start();
   }
@@ -91,15 +92,17 @@ export class Stage implements RouteStage {
   /** Answers from the cache, joins the run of an identical request, or queues the request. */
   enqueue(request: Item, entry: boolean): void {
     request.arrivedAt = this.#host.clock.now();
-    this.#singleFlight.admit(request);
-    if (this.#singleFlight.serves(request)) this.#host.onChange();
+    request.lookup = null;
+    if (this.#singleFlight?.admit(request)) this.#host.onChange();
     else this.#queueUp(request, entry);
   }
 
   /** Removes a cancelled request from the queue, or tells the worker that has it. */
   cancel(request: Item): void {
     if (this.#removeQueued(request)) return;
-    const item = this.#singleFlight.leave(request);
+    const run = runOf(request);
+    if (!run) leavesWorker(request);
+    const item = run ? this.#singleFlight?.leave(request, run) : request;
     if (item) this.#pools.cancel([item.id]);
   }
 
@@ -143,7 +146,7 @@ export class Stage implements RouteStage {
   /** Takes over a new definition of the same stage; replaces workers only if their modelet has changed. */
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
-    this.#singleFlight.redefine(definition.cache);
+    this.#keepResults();
     this.#pools.redefine(definition);
     this.#poolChanged();
   }
@@ -165,7 +168,7 @@ export class Stage implements RouteStage {
       leavesAt: this.#former.leavesAt,
       meanBatchSize: this.#recent.meanSize(this.meter.batches, this.meter.items),
       ...this.#pools.status(),
-      cache: this.#singleFlight.status,
+      cache: this.#singleFlight?.status ?? NO_CACHE,
       reading: this.meter.read(),
       ...(warning ? { batchWarning: warning } : {}),
     };
@@ -199,11 +202,12 @@ export class Stage implements RouteStage {
   #dispatchTo(worker: FreeWorker<Item>): boolean {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
-    const current = this.#pools.isCurrent(worker);
+    const pool = this.#pools.present;
     // Keeps memory for the result of an item before the next one asks for it.
     const claim = (item: Item): boolean => {
-      item.hops = this.#pools.present.hopsOf?.(item) ?? NO_HOPS;
-      if (!this.#singleFlight.claim(item, current)) return false;
+      item.hops = pool.hopsOf?.(item) ?? NO_HOPS;
+      if (!this.#host.mayLeave(item)) return false;
+      if (item.lookup && !this.#singleFlight?.claim(item, this.#pools.isCurrent(worker))) return false;
       this.#host.onRun(item);
       return true;
     };
@@ -214,13 +218,11 @@ export class Stage implements RouteStage {
     const last = items.at(-1);
     if (!last) return false;
     this.#recent.noteInput(last.payload, now);
-    keepTogether(items);
-    for (const item of items) {
-      item.state = alone ? RUNNING_ALONE : RUNNING;
-      item.streams = sendsParts(item);
-    }
+    if (pool.hopsOf) keepTogether(items);
+    for (const item of items) goesToWorker(item, alone !== undefined);
     if (alone) this.#gather();
-    const valid = items.filter((item) => this.#isValid(item, worker));
+    const { refusalOf } = worker;
+    const valid = refusalOf ? items.filter((item) => this.#isValid(item, refusalOf(item.payload))) : items;
     if (valid.length === 0) return true;
     this.#batchNumber += 1;
     const number = this.#batchNumber;
@@ -232,8 +234,7 @@ export class Stage implements RouteStage {
   }
 
   /** Fails an item whose input must not go to the worker. */
-  #isValid(item: Item, worker: FreeWorker<Item>): boolean {
-    const refusal = worker.refusalOf(item.payload);
+  #isValid(item: Item, refusal: ModeletError | null): boolean {
     if (!refusal) return true;
     refusal.stage = this.name;
     for (const request of this.#end([item])) this.#host.onFailed(request, refusal);
@@ -243,7 +244,7 @@ export class Stage implements RouteStage {
   /** Joins the other items that must run alone to the run of one with the same input: it may kill its worker again. */
   #gather(): void {
     if (!this.#queue.hasAlone) return;
-    for (const item of this.#queue) if (isAlone(item)) this.#singleFlight.serves(item);
+    for (const item of this.#queue) if (isAlone(item)) this.#singleFlight?.serves(item);
   }
 
   /**
@@ -295,11 +296,22 @@ export class Stage implements RouteStage {
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
       const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
-      this.#singleFlight.complete(item, reply, [timing, ...passedAlong(item, reply)]);
+      this.#completed(item, reply, item.hops.length === 0 ? [timing] : [timing, ...passedAlong(item, reply)]);
     });
     this.#queue.putBack(this.#end(again), true);
     this.#host.onChange();
     this.pumpSoon();
+  }
+
+  /** Passes on a worker's answer to an item. @param timings here, and at further stages that it has passed on a host */
+  #completed(item: Item, reply: WireItem, timings: readonly StageTiming[]): void {
+    if (item.run) {
+      this.#singleFlight?.complete(item.run, reply, timings);
+      return;
+    }
+    if (!leavesWorker(item)) return;
+    item.timings.push(...timings);
+    this.#host.onOutcome(item, reply.ok, reply.payload);
   }
 
   #onPart(item: Item, part: WireItem, taken: (parts: number) => void): void {
@@ -325,8 +337,15 @@ export class Stage implements RouteStage {
   #end(items: readonly Item[]): Item[] {
     return items.flatMap((item) => {
       this.#host.onStopped(item);
-      return this.#singleFlight.end(item);
+      if (item.run) return this.#singleFlight?.end(item.run) ?? [];
+      return leavesWorker(item) ? [item] : [];
     });
+  }
+
+  #keepResults(): void {
+    const { ref, cache } = this.#definition;
+    if (cache.entries > 0) this.#singleFlight ??= new SingleFlight(ref, cache, this.#host, this.#queue, this.meter);
+    this.#singleFlight?.redefine(cache);
   }
 
   #createPool(definition: StageDefinition): StagePool {
@@ -342,12 +361,10 @@ export class Stage implements RouteStage {
   }
 
   #ownMetricsChanged({ counts, dropped, droppedAt }: OwnChanges): void {
-    const { own } = this.meter;
-    const isFirst = own.dropped === 0;
-    const full = own.add(counts, dropped);
-    if (own.dropped === 0 || !isFirst) return;
+    const first = this.meter.own.add(counts, dropped, droppedAt);
+    if (first === null) return;
     const limits = `${MOST_OWN_METRICS} metrics or ${MOST_OWN_SERIES} sets of label values`;
-    const message = `its modelet has more than ${limits}, first at ${droppedAt ?? full}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
+    const message = `its modelet has more than ${limits}, first at ${first}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
     this.#host.onLog({ level: 'warn', message, stage: this.name });
   }
 
@@ -363,24 +380,14 @@ export class Stage implements RouteStage {
     this.pumpSoon();
   }
 
-  /**
-   * Puts an item into the queue. At a route's entry a full queue refuses the item or drops the oldest. Inside a route
-   * it drops the oldest, or the previous stage holds its items back. At an entry a patient item is always queued: it comes
-   * when there is room, see admission-queue.ts, but for one of the listener, which has no other place where it could wait.
-   */
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
     if (health.tag === 'failed') {
       this.#host.onFailed(item, unavailable(this.name, health));
       return;
     }
-    const drops = this.#definition.overflow === 'drop-oldest';
-    const hasMemory = !entry || item.patient || (drops && this.#queue.length === 0) || this.#host.hasMemory(item);
-    if ((this.hasRoom || (entry ? item.patient : !drops)) && hasMemory) this.#queue.push(item);
-    else {
-      const refused = this.#queue.pushFull(item, this.#definition, this.#recent.meanRunMs ?? 0, hasMemory);
-      this.#host.onFailed(refused.item, refused.error);
-    }
+    const refused = this.#queue.enter(item, entry, this.#definition, this.#recent.meanRunMs ?? 0, this.#host);
+    if (refused) this.#host.onFailed(refused.item, refused.error);
     this.pumpSoon();
   }
 

@@ -1,7 +1,9 @@
 /**
- * The versions of one stage, its base: decides which stage gets a request, takes the share from a version whose requests
- * fail, and changes shares when a user asks for it.
+ * The versions of stages: decides which stage gets a request, takes the share from a version whose requests fail, and
+ * changes shares when a user asks for it.
  */
+
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { LogRecord } from '../../core/model.ts';
 import {
   asDrawn,
@@ -11,6 +13,7 @@ import {
   type VersionAction,
   type VersionShare,
   type VersionStatus,
+  versionsKey,
 } from '../../core/versions.ts';
 import type { RouteStage } from '../stage/item.ts';
 import { Divider } from './divider.ts';
@@ -50,6 +53,7 @@ export interface VersionsHost {
   onShares(): void;
 }
 
+/** The versions of one stage, its base. */
 export class Versions {
   readonly #base: RouteStage;
   readonly #versions: readonly Version[];
@@ -226,4 +230,53 @@ function failuresOf({ outcomes }: Version): number {
 function failedPercent(version: Version): number | null {
   const requests = version.outcomes.length;
   return requests < LEAST ? null : percentOf({ requests, failed: failuresOf(version) });
+}
+
+interface KnownVersions {
+  readonly base: RouteStage;
+  /** See `versionsKey`. */
+  readonly key: string;
+  readonly versions: Versions;
+}
+
+/** The versions of all stages. Keeps the present shares of versions over deploys that do not change these stages. */
+export class VersionTable {
+  readonly #host: VersionsHost;
+  /** By the number of the base. */
+  #known: ReadonlyMap<number, KnownVersions> = new Map();
+
+  constructor(host: VersionsHost) {
+    this.#host = host;
+  }
+
+  get isEmpty(): boolean {
+    return this.#known.size === 0;
+  }
+
+  /** Takes over the plan's versions. @param stages all stages of the plan, by number */
+  apply(definitions: readonly StageDefinition[], stages: ReadonlyMap<number, RouteStage>): void {
+    const planned = new Map(definitions.map((definition) => [definition.id, definition]));
+    const stageOf = (id: string): RouteStage | undefined => stages.get(planned.get(id)?.ref ?? 0);
+    const all = new Map<number, KnownVersions>();
+    for (const { ref, id, versions } of definitions) {
+      const base = stages.get(ref);
+      if (!base || !versions) continue;
+      const key = versionsKey(id, versions, (one) => planned.get(one)?.revision);
+      const known = this.#known.get(ref);
+      const isSame = known?.key === key && known.base === base;
+      all.set(ref, isSame ? known : { base, key, versions: new Versions(base, versions, stageOf, this.#host) });
+    }
+    this.#known = all;
+  }
+
+  /** Returns the versions of a stage; undefined if it has none, or a deploy has removed it. */
+  of(base: RouteStage): Versions | undefined {
+    const known = this.#known.get(base.ref);
+    return known?.base === base ? known.versions : undefined;
+  }
+
+  /** Changes the share of a stage as a version. Does nothing unless it is a version. */
+  act(stage: RouteStage, action: VersionAction): void {
+    for (const { versions } of this.#known.values()) versions.act(stage, action);
+  }
 }

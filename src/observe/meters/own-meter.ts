@@ -20,11 +20,12 @@ export class OwnMeter {
 
   /**
    * Adds what the metrics of one worker have gained.
-   * @param dropped number of updates that the worker itself has dropped
-   * @returns the name of the first metric that has too many sets of label values; null if none has
+   * @param dropped number of updates that the worker itself has dropped, of which the first was of the metric `droppedAt`
+   * @returns the name of the first metric of which anything was dropped, if that happened just now; otherwise null
    */
-  add(gained: OwnValues, dropped: number): string | null {
-    let full: string | null = null;
+  add(gained: OwnValues, dropped: number, droppedAt: string | null = null): string | null {
+    const isFirst = this.#dropped === 0;
+    let full = droppedAt;
     this.#dropped += dropped;
     const values: Record<string, OwnValues[string]> = { ...this.#values };
     for (const [metric, series] of Object.entries(gained)) {
@@ -43,7 +44,7 @@ export class OwnMeter {
       values[metric] = known;
     }
     this.#values = values;
-    return full;
+    return isFirst && this.#dropped > 0 ? full : null;
   }
 }
 

@@ -10,8 +10,8 @@ import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { isModeletError } from '../../core/errors.ts';
 import { type Channel, SocketChannel } from '../../wire/channel/channel.ts';
 import type { ChildEvents, Traffic } from './child.ts';
+import { StartedChild } from './child.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
-import { StartedChild } from './started-child.ts';
 
 /** How long after the exit to read a channel on which data keeps arriving, in ms. */
 const LINGERING_CHANNEL_MS = 1000;

@@ -12,10 +12,10 @@ import { type Clock, type Deadline, systemClock, type Timer } from '../../core/c
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { LogLevel, ModeletDescription, Payload, WorkerPlacement } from '../../core/model.ts';
 import { resolvePin } from '../../process/affinity.ts';
+import type { ProcessState } from '../../process/parent/child.ts';
 import { type Child, levelOfOutput } from '../../process/parent/child.ts';
 import { asThrown } from '../../process/parent/start-failure.ts';
 import { startProcessWorker } from '../../process/parent/worker-launch.ts';
-import type { ProcessState } from '../../process/process-state.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { decodeModeletError } from '../../wire/codec/error-codec.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';

@@ -23,6 +23,8 @@ export class Roster<T extends WireItem> {
   readonly #create: (index: number) => SupervisedWorker<T>;
   readonly #roles: Map<SupervisedWorker<T>, Role> = new Map();
   readonly #serving: SupervisedWorker<T>[] = [];
+  /** The workers that serve, by index. */
+  readonly serving: readonly SupervisedWorker<T>[] = this.#serving;
   /** Indexes whose worker will be replaced after the present replacement, and why. */
   readonly #due: Map<number, ReplacementCause> = new Map();
 
@@ -30,11 +32,6 @@ export class Roster<T extends WireItem> {
   constructor(size: number, create: (index: number) => SupervisedWorker<T>) {
     this.#create = create;
     for (let index = 0; index < size; index += 1) this.#assign(create(index), { tag: 'serving' });
-  }
-
-  /** The workers that serve, by index. */
-  get serving(): readonly SupervisedWorker<T>[] {
-    return this.#serving;
   }
 
   /** All workers, also those that are about to serve or to end. */

@@ -1,16 +1,15 @@
 /** One worker, which its supervisor keeps running: what it has to do, and what its present process reports. */
 import type { Clock, Deadline } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
-import type { LogLevel, Payload, RequestNumber, StartStatus } from '../../../core/model.ts';
+import type { LogLevel, RequestNumber, StartStatus } from '../../../core/model.ts';
 import { shortened } from '../../../process/lines.ts';
-import type { Child, ChildEvents } from '../../../process/parent/child.ts';
+import type { Child, ChildEvents, ProcessStateTag } from '../../../process/parent/child.ts';
 import { asThrown } from '../../../process/parent/start-failure.ts';
 import { type LifePhase, Supervisor } from '../../../process/parent/supervisor.ts';
-import type { ProcessStateTag } from '../../../process/process-state.ts';
 import { decodeModeletError } from '../../../wire/codec/error-codec.ts';
 import type { LoadedReport, TouchedFile, UsageReport } from '../../../wire/frames/bodies.ts';
 import type { ControlFrame, Frame, WireItem } from '../../../wire/frames/frames.ts';
-import { type Batch, type FreeWorker, type Loss, type PoolEvents, RunTimeout } from '../pool.ts';
+import { type Batch, type FreeWorker, type InputRefusal, type Loss, type PoolEvents, RunTimeout } from '../pool.ts';
 import { WorkerFacts } from './worker-facts.ts';
 import { Workload } from './workload.ts';
 
@@ -191,8 +190,8 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     this.#facts.isOutdated = true;
   }
 
-  refusalOf(input: Payload): ModeletError | null {
-    return this.#facts.refusalOf(input);
+  get refusalOf(): InputRefusal | null {
+    return this.#facts.refusalOf;
   }
 
   dispatch(batch: Batch<T>): void {

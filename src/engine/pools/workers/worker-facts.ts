@@ -6,6 +6,7 @@ import { BYTES_PER_MB, type ModeletDescription, type Payload, type WorkerUsage }
 import type { OwnValues } from '../../../core/readings.ts';
 import { decodePayload } from '../../../wire/codec/codec.ts';
 import type { LoadedReport, UsageReport } from '../../../wire/frames/bodies.ts';
+import type { InputRefusal } from '../pool.ts';
 
 export class WorkerFacts {
   /** Time at which the process was sent its modelet. */
@@ -19,8 +20,8 @@ export class WorkerFacts {
   /** Whether a user has asked for new workers since: the process may run older code. */
   isOutdated = false;
   #loaded: LoadedReport | null = null;
-  /** The check of inputs that the process leaves to the engine, or null. */
-  #inputCheck: InputCheck | null = null;
+  /** The check of inputs, by the schema that the process leaves to the engine; null if it leaves none. */
+  refusalOf: InputRefusal | null = null;
   /** The latest usage report, and the one at the time when the process became ready; null before that. */
   #usage: { readonly first: WorkerUsage; readonly latest: WorkerUsage } | null = null;
   #gauges: OwnValues<number> = {};
@@ -52,10 +53,12 @@ export class WorkerFacts {
   noteLoaded(loaded: LoadedReport): void {
     this.#loaded = loaded;
     const { inputSchema, description } = loaded;
-    this.#inputCheck = inputSchema === undefined ? null : inputCheck(inputSchema);
+    if (inputSchema === undefined) return;
+    const check = inputCheck(inputSchema);
+    this.refusalOf = (input) => refusalBy(check, input);
     for (const [index, example] of description.examples.entries()) {
       try {
-        this.#inputCheck?.(JSON.parse(example), example.length);
+        check(JSON.parse(example), example.length);
       } catch (cause) {
         throw new Error(`the warm-up failed at example ${index}: ${(cause as Error).message}`, { cause });
       }
@@ -72,17 +75,6 @@ export class WorkerFacts {
     this.#gauges = { ...this.#gauges, ...Object.fromEntries(changed) };
   }
 
-  /** Returns why the process must not get an input, by the schema that it leaves to the engine; null if it may. */
-  refusalOf({ codec, bytes }: Payload): ModeletError | null {
-    if (!this.#inputCheck) return null;
-    try {
-      this.#inputCheck(decodePayload({ codec, bytes }), bytes.byteLength);
-      return null;
-    } catch (thrown) {
-      return asModeletError(thrown, 'invalid_input');
-    }
-  }
-
   /** Returns the reason for replacing the process, as text, or null. */
   wear({ recycleAfter, maxRssMb }: StageDefinition): string | null {
     if (recycleAfter > 0 && this.batchesRun >= recycleAfter) return `it has run ${this.batchesRun} batches`;
@@ -96,6 +88,15 @@ export class WorkerFacts {
   tooLargeAtFirst({ maxRssMb }: StageDefinition): string | null {
     if (!this.#usage || this.#usage.latest !== this.#usage.first || !exceeds(this.#usage.first, maxRssMb)) return null;
     return `uses ${megabytes(this.#usage.first)} MB before its first batch, more than maxRssMb ${maxRssMb}, so the stage does not replace it for that`;
+  }
+}
+
+function refusalBy(check: InputCheck, { codec, bytes }: Payload): ModeletError | null {
+  try {
+    check(decodePayload({ codec, bytes }), bytes.byteLength);
+    return null;
+  } catch (thrown) {
+    return asModeletError(thrown, 'invalid_input');
   }
 }
 

@@ -1,11 +1,11 @@
 /**
- * Decides between which stages a full queue holds items back. Stages on a circle of routes never hold each other back:
+ * Decides between which stages a full queue holds items back. Stages on a circle of routes never do that to each other:
  * they would deadlock.
  */
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 
-export class HoldBack {
+export class Backpressure {
   readonly #steps: ReadonlySet<string>;
 
   /**
