@@ -4,10 +4,10 @@
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { Fifo, type FifoNode } from '../core/queues/fifo.ts';
-import { compareExpiry, compareWaiting, Heap, type HeapNode, type Waiting } from '../core/queues/priority-heap.ts';
+import { compareExpiry, compareWaiting, Heap, type HeapNode, type WaitingOrder } from '../core/queues/priority-heap.ts';
 
 /** A waiting request, from `enter` until `leave` or `sweep`. */
-export interface Place<T> extends Waiting {
+export interface Place<T> extends WaitingOrder {
   readonly value: T;
   readonly deadline: Deadline;
   readonly arrivedAt: number;

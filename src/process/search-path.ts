@@ -3,7 +3,7 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 
 /** Whether this user can run a file. `forbidden`: the file exists, or may exist, but this user may not run it. */
-export type Standing = 'runnable' | 'forbidden' | 'missing';
+export type PathStanding = 'runnable' | 'forbidden' | 'missing';
 
 /**
  * Returns the absolute path of the first runnable program of this name in `searchPath`. Does not resolve a symbolic
@@ -29,7 +29,7 @@ export function placesOf(name: string, searchPath: string): string[] {
     .map((folder) => resolve(folder, name));
 }
 
-export function standingOf(file: string): Standing {
+export function standingOf(file: string): PathStanding {
   try {
     if (!statSync(file).isFile()) return 'missing';
   } catch (thrown) {

@@ -8,8 +8,8 @@ import { dirname, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TouchedFile } from '../wire/frames/bodies.ts';
 
-type Call = (...args: unknown[]) => unknown;
-type Calls = Record<string, Call>;
+type FileCall = (...args: unknown[]) => unknown;
+type Calls = Record<string, FileCall>;
 
 const READ = ['readFile', 'readFileSync', 'existsSync', 'access', 'accessSync'];
 /** The mode says whether they read or write. */

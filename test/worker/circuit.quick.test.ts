@@ -3,16 +3,16 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { CircuitTag } from '../../src/core/model.ts';
-import { CIRCUIT, CIRCUIT_TRANSITIONS, Circuit, type Step } from '../../src/engine/pools/circuit.ts';
+import { CIRCUIT, CIRCUIT_TRANSITIONS, Circuit, type ProvenStep } from '../../src/engine/pools/circuit.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 type Action =
-  | { readonly do: 'die'; readonly missed: Step }
-  | { readonly do: 'prove'; readonly step: Step }
+  | { readonly do: 'die'; readonly missed: ProvenStep }
+  | { readonly do: 'prove'; readonly step: ProvenStep }
   | { readonly do: 'wait'; readonly ms: number }
   | { readonly do: 'reset' };
 
-const anyStep = fc.constantFrom<Step>('ready', 'answer');
+const anyStep = fc.constantFrom<ProvenStep>('ready', 'answer');
 const death = fc.record({ do: fc.constant('die' as const), missed: anyStep });
 const anyAction: fc.Arbitrary<Action> = fc.oneof(
   { arbitrary: death, weight: 8 },
@@ -30,7 +30,7 @@ class Rig {
     this.circuit = new Circuit(this.clock, (tag) => this.entered.push(tag), random);
   }
 
-  die(times = 1, missed: Step = 'answer'): void {
+  die(times = 1, missed: ProvenStep = 'answer'): void {
     for (let time = 0; time < times; time += 1) this.circuit.died(new Error(`death ${time + 1}`), missed);
   }
 
@@ -44,9 +44,9 @@ class Rig {
 /** The rules again, as plainly as can be. */
 class Model {
   tag: CircuitTag = 'closed';
-  #deaths: { at: number; missed: Step }[] = [];
+  #deaths: { at: number; missed: ProvenStep }[] = [];
   #times = 0;
-  #proof: Step = 'ready';
+  #proof: ProvenStep = 'ready';
 
   step(action: Action, now: number): void {
     if (action.do === 'reset') this.#close();

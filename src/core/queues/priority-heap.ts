@@ -6,7 +6,7 @@
  * be late before it serves the others, and puts requests that a worker did not start back at the head.
  */
 
-export interface Waiting {
+export interface WaitingOrder {
   readonly priority: number;
   readonly deadline: number;
   /** Order of arrival. */
@@ -14,7 +14,7 @@ export interface Waiting {
 }
 
 /** Compares for `sort`: negative if `a` is served before `b`. */
-export function compareWaiting(a: Waiting, b: Waiting): number {
+export function compareWaiting(a: WaitingOrder, b: WaitingOrder): number {
   return compare(b.priority, a.priority) || compareExpiry(a, b);
 }
 
@@ -22,7 +22,7 @@ export function compareWaiting(a: Waiting, b: Waiting): number {
 export const WAITING_ORDER = 'priority DESC, deadline, seq';
 
 /** Compares for `sort`: negative if `a` expires before `b`, or with it and came first. */
-export function compareExpiry(a: Waiting, b: Waiting): number {
+export function compareExpiry(a: WaitingOrder, b: WaitingOrder): number {
   return compare(a.deadline, b.deadline) || compare(a.number, b.number);
 }
 

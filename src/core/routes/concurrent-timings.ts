@@ -6,7 +6,7 @@
 import type { StageTiming } from '../model.ts';
 import type { GatherReport } from './gather.ts';
 
-type Gathering = GatherReport['gathered'][number];
+type TimedGathering = GatherReport['gathered'][number];
 type Duration = Pick<StageTiming, 'waitMs' | 'batchMs' | 'runMs'>;
 
 export interface Layout {
@@ -19,10 +19,10 @@ export interface Layout {
 }
 
 /** @param gathered the gatherings of the request, inner ones before the ones around them; null: none */
-export function layOut(timings: readonly Duration[], gathered: readonly Gathering[] | null): Layout {
+export function layOut(timings: readonly Duration[], gathered: readonly TimedGathering[] | null): Layout {
   const starts: number[] = [];
   /** Lays out the timings of a part. Returns its length, and the places that add up to it. */
-  const lay = (from: number, to: number, start: number, within: readonly Gathering[]): [number, number[]] => {
+  const lay = (from: number, to: number, start: number, within: readonly TimedGathering[]): [number, number[]] => {
     const critical: number[] = [];
     let at = start;
     for (let place = from; place < to; ) {
@@ -49,7 +49,7 @@ export function layOut(timings: readonly Duration[], gathered: readonly Gatherin
 }
 
 function longest(
-  { branches, passed }: Gathering,
+  { branches, passed }: TimedGathering,
   lay: (from: number, to: number) => [number, number[]],
 ): [number, number[]] {
   let from = passed - sum(branches);
@@ -62,7 +62,7 @@ function longest(
   return found;
 }
 
-function firstOf({ branches, passed }: Gathering): number {
+function firstOf({ branches, passed }: TimedGathering): number {
   return passed - sum(branches);
 }
 

@@ -17,20 +17,20 @@ import { growingPause } from '../../process/parent/backoff.ts';
 export const CIRCUIT = { deaths: 5, withinMs: 60_000, firstMs: 1000, longestMs: 30_000 } as const;
 
 /** The step that a worker missed when it died, and so the step that the probe must reach. */
-export type Step = 'ready' | 'answer';
+export type ProvenStep = 'ready' | 'answer';
 
 /** The reason why the circuit is not closed. */
 interface Opening {
   /** Number of deaths that opened the circuit, including deaths of probes. */
   readonly deaths: number;
   readonly cause: Error;
-  readonly proof: Step;
+  readonly proof: ProvenStep;
   /** Number of openings in a row without a proof. */
   readonly times: number;
 }
 
 export type CircuitState =
-  | { readonly tag: 'closed'; readonly deaths: readonly { readonly at: number; readonly missed: Step }[] }
+  | { readonly tag: 'closed'; readonly deaths: readonly { readonly at: number; readonly missed: ProvenStep }[] }
   | { readonly tag: 'open'; readonly opening: Opening; readonly retryAt: Deadline; readonly timer: Timer }
   | { readonly tag: 'half-open'; readonly opening: Opening };
 
@@ -87,7 +87,7 @@ export class Circuit {
    *
    * @param missed the step before which it died: becoming ready, or giving an answer
    */
-  died(cause: Error, missed: Step): void {
+  died(cause: Error, missed: ProvenStep): void {
     const state = this.#state;
     if (state.tag === 'half-open') {
       const { deaths, proof, times } = state.opening;
@@ -105,7 +105,7 @@ export class Circuit {
   }
 
   /** Notes that the probe has reached a step. */
-  proved(step: Step): void {
+  proved(step: ProvenStep): void {
     if (this.#state.tag !== 'half-open') return;
     if (step === 'answer' || this.#state.opening.proof === 'ready') this.reset();
   }

@@ -34,7 +34,7 @@ export interface CheckHost {
   onChange(): void;
 }
 
-interface Run {
+interface CheckRun {
   readonly deadline: Deadline;
   readonly timer: Timer;
   readonly result: Promise<CheckResult>;
@@ -45,8 +45,8 @@ interface Run {
 
 type CheckState =
   | { readonly tag: 'none' }
-  | { readonly tag: 'waiting' | 'trying'; readonly run: Run }
-  | { readonly tag: 'overdue'; readonly run: Run | null };
+  | { readonly tag: 'waiting' | 'trying'; readonly run: CheckRun }
+  | { readonly tag: 'overdue'; readonly run: CheckRun | null };
 
 export class ExampleCheck {
   readonly #host: CheckHost;
@@ -114,23 +114,29 @@ export class ExampleCheck {
     }
   }
 
-  #goOn(run: Run | null): void {
+  #goOn(run: CheckRun | null): void {
     this.#state = run ? { tag: 'waiting', run } : { tag: 'none' };
     this.#host.onChange();
     // Requests that waited for the worker go first.
     setImmediate(() => this.advance());
   }
 
-  #run(deadline: Deadline): Run {
-    let resolve: Run['resolve'] = () => {};
+  #run(deadline: Deadline): CheckRun {
+    let resolve: CheckRun['resolve'] = () => {};
     const result = new Promise<CheckResult>((resolver) => {
       resolve = resolver;
     });
-    const run: Run = { deadline, timer: this.#host.clock.at(deadline, () => this.#late(run)), result, resolve, ran: 0 };
+    const run: CheckRun = {
+      deadline,
+      timer: this.#host.clock.at(deadline, () => this.#late(run)),
+      result,
+      resolve,
+      ran: 0,
+    };
     return run;
   }
 
-  #late(run: Run): void {
+  #late(run: CheckRun): void {
     const { tag } = this.#state;
     if (tag === 'none' || this.#state.run !== run) return;
     const why = {
@@ -142,7 +148,7 @@ export class ExampleCheck {
     if (tag !== 'waiting') this.#state = { tag: 'overdue', run: null };
   }
 
-  #settle(run: Run, error: ModeletError | null): void {
+  #settle(run: CheckRun, error: ModeletError | null): void {
     run.timer.cancel();
     this.#state = { tag: 'none' };
     this.#host.onChange();

@@ -30,7 +30,7 @@ export const FILE_WATCH = {
 } as const;
 
 /** `settling`: the file was touched a moment ago, and will be read by `latest`. */
-type State =
+type WatchState =
   | { readonly tag: 'watching' }
   | { readonly tag: 'settling'; readonly timer: Timer; readonly latest: Deadline }
   | { readonly tag: 'closed' };
@@ -42,7 +42,7 @@ export class FileWatch {
   /** Resolves when the present content is known. */
   readonly started: Promise<void>;
   readonly #touched = (): void => this.#settle();
-  #state: State = { tag: 'watching' };
+  #state: WatchState = { tag: 'watching' };
   /** Hash of the last content; undefined before the first reading, null while no content was ever found. */
   #known: string | null | undefined;
   /** Only the newest reading counts. */

@@ -33,7 +33,7 @@ type PoolsStatus = CircuitStatus &
     | 'lastDeath'
   >;
 
-interface Generation {
+interface PoolGeneration {
   /** Combines the definition's revision with the number of saves of its file, and with how hosts are reached. */
   readonly revision: string;
   readonly pool: StagePool;
@@ -49,7 +49,7 @@ export class StagePools {
   /** The pool that takes batches. A field, because the stage reads it for every batch. Written here only. */
   present: StagePool;
   #presentRevision: string;
-  #successor: Generation | null = null;
+  #successor: PoolGeneration | null = null;
   readonly #retired: Set<StagePool> = new Set();
   #isClosed = false;
 
@@ -206,7 +206,7 @@ export class StagePools {
     return `${revision} saved ${this.#saves} ${JSON.stringify(remote)}`;
   }
 
-  #generation(): Generation {
+  #generation(): PoolGeneration {
     this.#edits.trying(this.#definition);
     return { revision: this.#revision, pool: this.#create(this.#definition) };
   }

@@ -18,7 +18,7 @@ export class Backpressure {
     const versions = new Map(
       stages.map((stage) => [stage.ref, stage.versions?.list.flatMap((one) => refs.get(one.stage) ?? []) ?? []]),
     );
-    const allOf = (taken: readonly Route[]): Step[] => taken.flatMap((route) => allSteps(route, versions));
+    const allOf = (taken: readonly Route[]): RouteStep[] => taken.flatMap((route) => allSteps(route, versions));
     this.#steps = new Set([...withoutCircles(allOf(routes)), ...withoutCircles(allOf([...routes, ...earlier]))]);
   }
 
@@ -32,10 +32,10 @@ function step(from: number, to: number): string {
   return `${from}>${to}`;
 }
 
-type Step = readonly [from: number, to: number];
+type RouteStep = readonly [from: number, to: number];
 
 /** Returns the steps of a route between its stages and their versions. */
-function allSteps(route: Route, versions: ReadonlyMap<number, readonly number[]>): Step[] {
+function allSteps(route: Route, versions: ReadonlyMap<number, readonly number[]>): RouteStep[] {
   const at = (ref: number): number[] => [ref, ...(versions.get(ref) ?? [])];
   return stepsOf(legOf(route)).flatMap(([from, to]) =>
     at(from).flatMap((one) => at(to).map((next) => [one, next] as const)),
@@ -43,7 +43,7 @@ function allSteps(route: Route, versions: ReadonlyMap<number, readonly number[]>
 }
 
 /** Returns the steps that lie on no circle. Two routes may pass the same stages in opposite order and so form one. */
-function withoutCircles(steps: readonly Step[]): string[] {
+function withoutCircles(steps: readonly RouteStep[]): string[] {
   const following = new Map<number, number[]>();
   for (const [from, to] of steps) following.set(from, [...(following.get(from) ?? []), to]);
   const reaches = (from: number, target: number, seen = new Set<number>()): boolean => {

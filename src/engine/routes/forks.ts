@@ -32,7 +32,7 @@ export interface ForksHost {
 }
 
 /** A branch at its end: its value, or its failure. */
-interface Ended {
+interface EndedBranch {
   readonly item: Item;
   readonly payload: Payload;
 }
@@ -67,7 +67,7 @@ class OpenFork implements Branches {
   /** Branches whose values wait for the others. */
   readonly #kept: Item[] = [];
   /** null: no branch has come yet. */
-  #gather: Gather<Ended> | null = null;
+  #gather: Gather<EndedBranch> | null = null;
   #isWanted = true;
 
   constructor(item: Item, at: LiveFork, host: ForksHost) {
@@ -125,7 +125,7 @@ class OpenFork implements Branches {
     this.#item.state = MOVING;
   }
 
-  #settled(gathered: Gathered<Ended>): void {
+  #settled(gathered: Gathered<EndedBranch>): void {
     this.#end();
     const { branches } = gathered;
     const results = branches.filter(({ error }) => !error);

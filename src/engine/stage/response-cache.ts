@@ -18,7 +18,7 @@ import type { StageHost } from './stage-host.ts';
 import type { StageQueue } from './stage-queue.ts';
 
 /** A worker's answer to an item. */
-type Reply = Pick<WireItem, 'ok' | 'payload'>;
+type WorkerReply = Pick<WireItem, 'ok' | 'payload'>;
 
 /** The cache of a stage that keeps no results. */
 export const NO_CACHE: CacheStatus = { entries: 0, bytes: 0 };
@@ -118,7 +118,7 @@ export class SingleFlight {
    * Passes on a worker's answer to an item that began a run. Some of its requests may have to wait again.
    * @param timings at this stage, and at further ones that the item has passed together with it
    */
-  complete(run: CoalescedRun, reply: Reply, timings: readonly StageTiming[]): void {
+  complete(run: CoalescedRun, reply: WorkerReply, timings: readonly StageTiming[]): void {
     const { item } = run;
     const keeps = this.#open.get(run.key) === run;
     const requests = this.end(run);
@@ -148,12 +148,12 @@ export class SingleFlight {
   }
 
   /** Whether the worker missed the deadline it was sent. Requests that joined may have a later deadline. */
-  #isLate(item: Item, { ok, payload }: Reply): boolean {
+  #isLate(item: Item, { ok, payload }: WorkerReply): boolean {
     if (ok || this.#host.clock.now() < item.deadline) return false;
     return decodeModeletError(payload.bytes, 'protocol_error').code === 'deadline_exceeded';
   }
 
-  #answer(request: Item, { ok, payload }: Reply, timings: readonly StageTiming[]): void {
+  #answer(request: Item, { ok, payload }: WorkerReply, timings: readonly StageTiming[]): void {
     request.timings.push(...timings);
     this.#host.onOutcome(request, ok, payload);
   }

@@ -30,7 +30,7 @@ interface Count {
 }
 
 /** An outcome at a version. `base`: what had ended at the base before it. */
-interface Outcome {
+interface VersionOutcome {
   readonly failed: boolean;
   readonly base: Count;
 }
@@ -40,7 +40,7 @@ interface Version {
   readonly drawn: VersionShare;
   present: PresentShare;
   /** The last outcomes, the oldest first. */
-  outcomes: Outcome[];
+  outcomes: VersionOutcome[];
   /** How many requests must have ended at the base before the version is rolled back; null: it fails no more than that. */
   suspectedUntil: number | null;
   /** Chooses the requests that a shadow gets copies of. */

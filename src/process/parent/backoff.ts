@@ -5,7 +5,7 @@
 
 export const BACKOFF = { firstMs: 100, longestMs: 30_000, stableMs: 10_000 } as const;
 
-interface Growth {
+interface PauseGrowth {
   readonly firstMs: number;
   readonly longestMs: number;
 }
@@ -14,7 +14,7 @@ interface Growth {
  * Returns the length of pause number `count` (from 1) in ms. Each pause is twice the previous one, up to `longestMs`,
  * reduced at random by up to a quarter.
  */
-export function growingPause(count: number, { firstMs, longestMs }: Growth, random: () => number): number {
+export function growingPause(count: number, { firstMs, longestMs }: PauseGrowth, random: () => number): number {
   return Math.min(longestMs, firstMs * 2 ** (count - 1)) * (0.75 + 0.25 * random());
 }
 

@@ -1,7 +1,7 @@
 /** Converts between rows of an embedded queue and the types of the queue. */
 import { crc32 } from 'node:zlib';
 import type { Payload } from '../../core/model.ts';
-import { compareWaiting, type Waiting } from '../../core/queues/priority-heap.ts';
+import { compareWaiting, type WaitingOrder } from '../../core/queues/priority-heap.ts';
 import type { Claim, DeadLetter, ItemResult } from '../work-queue.ts';
 import type { Row, SqlValue } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';
@@ -35,7 +35,7 @@ function byUrgency(a: Row, b: Row): number {
   return compareWaiting(waitingOf(a), waitingOf(b));
 }
 
-function waitingOf({ priority, deadline, seq }: Row): Waiting {
+function waitingOf({ priority, deadline, seq }: Row): WaitingOrder {
   return { priority: Number(priority), deadline: Number(deadline), number: Number(seq) };
 }
 

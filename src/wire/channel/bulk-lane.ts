@@ -28,7 +28,7 @@ const FOLLOWS_ITS_REQUEST: ReadonlySet<Frame['type']> = new Set(['outcomes', 'pa
 /** Writes the buffers in order. Calls `onLeft` when they have left this process. */
 export type Write = (parts: readonly Uint8Array[], onLeft: () => void) => void;
 
-interface Waiting {
+interface WaitingFrame {
   readonly frame: Frame;
   /** Rest of the frame that has not been written; null before its first piece. */
   cut: Cut | null;
@@ -38,7 +38,7 @@ interface Waiting {
 
 export class BulkLane {
   readonly #write: Write;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingFrame[] = [];
   /** Number of waiting items, by request. */
   readonly #requests: Map<RequestNumber, number> = new Map();
   #bytes = 0;
@@ -135,7 +135,7 @@ export class BulkLane {
   }
 
   #remove(index: number): void {
-    const [removed] = this.#waiting.splice(index, 1) as [Waiting];
+    const [removed] = this.#waiting.splice(index, 1) as [WaitingFrame];
     this.#count(removed.frame, -1);
     // Callbacks of a frame that is removed unwritten move to the frame before it.
     if (removed.cut === null) {

@@ -10,7 +10,7 @@ export const MOST_UNDER_WAY = 16;
 /** The next part waits while the parts not taken have this many bytes together. A single part may be larger. */
 export const MOST_BYTES_UNDER_WAY: number = 1024 * 1024;
 
-interface Running {
+interface RunningStream {
   readonly stop: () => void;
   /** Sizes in bytes of the parts sent but not taken. */
   readonly sizes: number[];
@@ -21,7 +21,7 @@ interface Running {
 
 export class PartsOut {
   readonly #send: (part: WireItem) => void;
-  readonly #running: Map<RequestNumber, Running> = new Map();
+  readonly #running: Map<RequestNumber, RunningStream> = new Map();
 
   constructor(send: (part: WireItem) => void) {
     this.#send = send;
@@ -69,6 +69,6 @@ export class PartsOut {
   }
 }
 
-function isFull({ sizes }: Running): boolean {
+function isFull({ sizes }: RunningStream): boolean {
   return sizes.length >= MOST_UNDER_WAY || sizes.reduce((sum, size) => sum + size, 0) >= MOST_BYTES_UNDER_WAY;
 }

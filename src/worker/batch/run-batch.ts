@@ -55,7 +55,7 @@ interface Going extends Come {
 
 /** Runs a batch and returns one reply per item, in order. Never rejects. */
 export function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
-  return new Batch(modelet, run).run(items);
+  return new RunningBatch(modelet, run).run(items);
 }
 
 /** Whether one call takes several inputs. */
@@ -78,7 +78,7 @@ function andThen<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-class Batch {
+class RunningBatch {
   readonly #modelet: LoadedModelet;
   readonly #run: BatchRun;
   /** Whether another result may be made before the reply with an earlier one has left. */

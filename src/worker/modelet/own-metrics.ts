@@ -17,7 +17,7 @@ import type {
 } from './modelet.ts';
 
 /** The values of a metric with one set of label values. */
-interface Series {
+interface OwnSeries {
   readonly metric: Declared;
   readonly labels: string;
   /** Of a counter, what it has gained; of a gauge, its value. */
@@ -30,13 +30,13 @@ interface Declared {
   readonly about: OwnMetric;
   /** The description as JSON. */
   readonly key: string;
-  readonly series: Map<string, Series>;
+  readonly series: Map<string, OwnSeries>;
 }
 
 export class OwnMetrics implements ModeletMetrics {
   readonly #onChange: () => void;
   readonly #declared: Map<string, Declared> = new Map();
-  readonly #changed: Set<Series> = new Set();
+  readonly #changed: Set<OwnSeries> = new Set();
   /** Whether the present call is an example, which may run beside the calls of requests. */
   readonly #quiet: AsyncLocalStorage<true> = new AsyncLocalStorage();
   #series = 0;
@@ -133,7 +133,7 @@ export class OwnMetrics implements ModeletMetrics {
     });
   }
 
-  #change(metric: Declared, labels: MetricLabels, apply: (series: Series) => void): void {
+  #change(metric: Declared, labels: MetricLabels, apply: (series: OwnSeries) => void): void {
     const key = seriesKey(metric.about, labels);
     if (metric.about.type !== 'gauge' && this.#quiet.getStore()) return;
     const isFirst = !this.haveChanged;
@@ -148,11 +148,11 @@ export class OwnMetrics implements ModeletMetrics {
     if (isFirst) this.#onChange();
   }
 
-  #find(metric: Declared, labels: string): Series | null {
+  #find(metric: Declared, labels: string): OwnSeries | null {
     const known = metric.series.get(labels);
     if (known) return known;
     if (this.#series >= MOST_OWN_SERIES || this.#declared.get(metric.about.name) !== metric) return null;
-    const series: Series = { metric, labels, value: 0, histogram: null };
+    const series: OwnSeries = { metric, labels, value: 0, histogram: null };
     metric.series.set(labels, series);
     this.#series += 1;
     return series;

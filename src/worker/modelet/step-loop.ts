@@ -14,15 +14,15 @@ import type { ModeletContext, Sequence } from './modelet.ts';
 /** A sequence takes no step while so many of its parts wait for their reader. */
 const MOST_AHEAD = 16;
 
-type Step = (sequences: readonly Sequence[]) => unknown;
-type End =
+type StepFunction = (sequences: readonly Sequence[]) => unknown;
+type SequenceEnd =
   | { readonly tag: 'result'; readonly value: unknown }
   | { readonly tag: 'failed'; readonly error: unknown }
   /** Nobody waits for it any more. */
   | { readonly tag: 'left' };
 
 export class StepLoop {
-  readonly #step: Step;
+  readonly #step: StepFunction;
   readonly #active: Set<RunningSequence> = new Set();
   /** Runs the steps outside the call that begins them: they belong to other calls too. */
   readonly #run: () => Promise<void>;
@@ -30,7 +30,7 @@ export class StepLoop {
   /** Ends a pause in which no sequence may take a step. */
   #wake: () => void = () => {};
 
-  constructor(step: Step) {
+  constructor(step: StepFunction) {
     this.#step = step;
     this.#run = AsyncResource.bind(() => this.#takeSteps());
   }
@@ -83,7 +83,7 @@ class RunningSequence implements Sequence {
   readonly #parts: unknown[] = [];
   readonly #signal: AbortSignal;
   readonly #onRoom: () => void;
-  #end: End | null = null;
+  #end: SequenceEnd | null = null;
   /** Ends the wait of the call for a part or the end. */
   #changed: () => void = () => {};
 
@@ -126,7 +126,7 @@ class RunningSequence implements Sequence {
 
   readonly #leave = (): void => this.#settle({ tag: 'left' });
 
-  #settle(end: End): void {
+  #settle(end: SequenceEnd): void {
     if (this.#end) return;
     this.#end = end;
     this.#signal.removeEventListener('abort', this.#leave);

@@ -1,9 +1,9 @@
 /** Makes JSON Schemas of a model's inputs and outputs, for people to read. read-item.ts accepts more than they say. */
 import type { PayloadSchema } from '../../core/model.ts';
-import { describePort, type Port, type Ports } from './ports.ts';
+import { describePort, type Ports, type SessionPort } from './ports.ts';
 import { type ResultOptions, scoresAt } from './results.ts';
 
-type Shape = Port['shape'];
+type Shape = SessionPort['shape'];
 
 /** Returns the schemas. `stacked`: items come without the first dimension, which is the batch. */
 export function documentedPorts(
@@ -11,7 +11,7 @@ export function documentedPorts(
   stacked: boolean,
   options: ResultOptions,
 ): { readonly inputSchema: PayloadSchema; readonly outputSchema: PayloadSchema } {
-  const shapeOf = ({ shape }: Port): Shape | null => (shape.length === 0 ? null : shape.slice(stacked ? 1 : 0));
+  const shapeOf = ({ shape }: SessionPort): Shape | null => (shape.length === 0 ? null : shape.slice(stacked ? 1 : 0));
   const taken = inputs.map((port) => [port.name, inputOf(port, shapeOf(port))] as const);
   // If items run alone, the shape of an output is unknown: the first dimension is removed only if it turns out to be 1.
   const given = outputs.map(
@@ -32,7 +32,7 @@ function oneOrAll(ports: readonly (readonly [string, PayloadSchema])[]): Payload
 }
 
 /** `shape`: null if it is unknown. */
-function inputOf(port: Port, shape: Shape | null): PayloadSchema {
+function inputOf(port: SessionPort, shape: Shape | null): PayloadSchema {
   const description = `${describePort(port)}; also as a flat array, or as {data, dims, type}`;
   if (!shape) return { description };
   const values = nested(port, shape);
@@ -42,7 +42,7 @@ function inputOf(port: Port, shape: Shape | null): PayloadSchema {
 }
 
 function outputOf(
-  port: Port,
+  port: SessionPort,
   shape: Shape | null,
   hasScores: boolean,
   { labels, tensors }: ResultOptions,
@@ -61,14 +61,14 @@ function outputOf(
 }
 
 /** Returns the schema of nested arrays, one level per dimension. */
-function nested(port: Port, shape: Shape): Readonly<Record<string, unknown>> {
+function nested(port: SessionPort, shape: Shape): Readonly<Record<string, unknown>> {
   return shape.reduceRight<Readonly<Record<string, unknown>>>((items, length) => {
     const exactly = typeof length === 'number' ? { minItems: length, maxItems: length } : {};
     return { type: 'array', items, ...exactly };
   }, element(port));
 }
 
-function element({ type }: Port): Readonly<Record<string, unknown>> {
+function element({ type }: SessionPort): Readonly<Record<string, unknown>> {
   if (type === 'bool') return { type: 'boolean' };
   if (type === 'string') return { type: 'string' };
   return { type: type.startsWith('float') ? 'number' : 'integer' };

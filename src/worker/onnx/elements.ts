@@ -17,7 +17,7 @@ export type ElementType =
   | 'string';
 
 /** The elements of a tensor in row-major order. */
-export type Elements = NumberElements | BigInt64Array | BigUint64Array | string[];
+export type TensorElements = NumberElements | BigInt64Array | BigUint64Array | string[];
 
 type NumberElements =
   | Float32Array
@@ -29,9 +29,9 @@ type NumberElements =
   | Int32Array
   | Uint32Array;
 
-type MakesElements = new (length: number) => Elements;
+type MakesElements = new (length: number) => TensorElements;
 
-interface Kind {
+interface ElementKind {
   readonly storage: MakesElements;
   /** Returns the stored form of a value, or undefined if the value is not of this type. */
   take(value: unknown): number | bigint | string | undefined;
@@ -43,20 +43,20 @@ const FLOAT16_OVERFLOW = 65_520;
 const isNumber = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined);
 
 /** Accepts numbers that stay finite. Infinities and NaN themselves are valid. */
-function float(storage: MakesElements, staysFinite: (value: number) => boolean): Kind {
+function float(storage: MakesElements, staysFinite: (value: number) => boolean): ElementKind {
   const take = (value: unknown): number | undefined =>
     typeof value === 'number' && (staysFinite(value) || !Number.isFinite(value)) ? value : undefined;
   return { storage, take };
 }
 
 /** Accepts only integers in range. Rounding or wrapping would turn an invalid index into another valid one. */
-function integer(storage: MakesElements, min: number, max: number): Kind {
+function integer(storage: MakesElements, min: number, max: number): ElementKind {
   const take = (value: unknown): number | undefined =>
     Number.isInteger(value) && (value as number) >= min && (value as number) <= max ? (value as number) : undefined;
   return { storage, take };
 }
 
-function long(storage: MakesElements, min: bigint, max: bigint): Kind {
+function long(storage: MakesElements, min: bigint, max: bigint): ElementKind {
   const take = (value: unknown): bigint | undefined => {
     if (typeof value !== 'bigint' && !Number.isSafeInteger(value)) return undefined;
     const exact = BigInt(value as number | bigint);
@@ -65,7 +65,7 @@ function long(storage: MakesElements, min: bigint, max: bigint): Kind {
   return { storage, take };
 }
 
-const KINDS: Readonly<Record<string, Kind>> = {
+const KINDS: Readonly<Record<string, ElementKind>> = {
   float16: float(Float16Storage, (value) => Math.abs(value) < FLOAT16_OVERFLOW),
   float32: float(Float32Array, (value) => Number.isFinite(Math.fround(value))),
   float64: { storage: Float64Array, take: isNumber },
@@ -92,7 +92,7 @@ export function isKnownType(type: string): type is ElementType {
   return Object.hasOwn(KINDS, type);
 }
 
-export function makeElements(type: ElementType, length: number): Elements {
+export function makeElements(type: ElementType, length: number): TensorElements {
   return new (kindOf(type).storage)(length);
 }
 
@@ -100,21 +100,21 @@ export function makeElements(type: ElementType, length: number): Elements {
  * Returns the values as elements of the type, or the index of the first value that is not of the type. Does not copy
  * values that are in the right storage already.
  */
-export function toElements(type: ElementType, values: ArrayLike<unknown>): Elements | number {
+export function toElements(type: ElementType, values: ArrayLike<unknown>): TensorElements | number {
   const { storage, take } = kindOf(type);
   // The bytes of a bool must be checked: only 0 and 1 are valid. A Buffer is a Uint8Array.
-  if (type !== 'bool' && type !== 'string' && values instanceof storage) return values as Elements;
+  if (type !== 'bool' && type !== 'string' && values instanceof storage) return values as TensorElements;
   const elements = new storage(values.length) as unknown as unknown[];
   for (let index = 0; index < values.length; index += 1) {
     const taken = take(values[index]);
     if (taken === undefined) return index;
     elements[index] = taken;
   }
-  return elements as unknown as Elements;
+  return elements as unknown as TensorElements;
 }
 
 /** Copies one item's elements into those of a batch. */
-export function putElements(into: Elements, from: Elements, offset: number): void {
+export function putElements(into: TensorElements, from: TensorElements, offset: number): void {
   if (Array.isArray(into))
     for (let index = 0; index < from.length; index += 1) into[offset + index] = from[index] as string;
   else (into as Float32Array).set(from as Float32Array, offset);
@@ -128,6 +128,6 @@ export function fromElement(type: ElementType, value: unknown): unknown {
   return Number.isSafeInteger(number) ? number : value;
 }
 
-function kindOf(type: ElementType): Kind {
-  return KINDS[type] as Kind;
+function kindOf(type: ElementType): ElementKind {
+  return KINDS[type] as ElementKind;
 }

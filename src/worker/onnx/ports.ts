@@ -3,13 +3,13 @@ import type { ModelPort } from '../../core/tensor.ts';
 import { type ElementType, isKnownType } from './elements.ts';
 
 /** One input or output of a supported type. */
-export interface Port extends ModelPort {
+export interface SessionPort extends ModelPort {
   readonly type: ElementType;
 }
 
 export interface Ports {
-  readonly inputs: readonly Port[];
-  readonly outputs: readonly Port[];
+  readonly inputs: readonly SessionPort[];
+  readonly outputs: readonly SessionPort[];
 }
 
 /**
@@ -44,7 +44,7 @@ export function portsOf({ inputMetadata, outputMetadata }: SessionMetadata): Por
   };
 }
 
-function portOf({ name, isTensor, type = '', shape = [] }: RawPort, kind: 'input' | 'output'): Port {
+function portOf({ name, isTensor, type = '', shape = [] }: RawPort, kind: 'input' | 'output'): SessionPort {
   const which = `${kind} "${name}" of the model`;
   if (!isTensor)
     throw new Error(`${which} is a sequence, a map or optional, which onnxruntime-node cannot ${WITHOUT_MAPS[kind]}`);
@@ -114,7 +114,7 @@ function isSize(dimension: number | string | undefined): dimension is number {
 }
 
 /** Whether an item may come without the first dimension of the input, as one row. */
-export function mayBeRow({ shape }: Port, stacking: Stacking): boolean {
+export function mayBeRow({ shape }: SessionPort, stacking: Stacking): boolean {
   if (shape.length === 0) return false;
   return stacking.tag === 'stacked' || !isSize(shape[0]) || shape[0] === 1;
 }
@@ -125,7 +125,7 @@ export function hasRows({ inputs }: Ports, stacking: Stacking): boolean {
 }
 
 /** Describes a port for people: `image float32 [batch, 1, 28, 28]`. */
-export function describePort({ name, type, shape }: Port): string {
+export function describePort({ name, type, shape }: SessionPort): string {
   return `${name} ${type} ${describeShape(shape)}`;
 }
 

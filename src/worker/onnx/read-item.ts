@@ -3,26 +3,26 @@ import { types } from 'node:util';
 import { ModeletError } from '../../core/errors.ts';
 import { fromHalfBits } from '../../core/float16.ts';
 import { sizeOf } from '../../core/tensor.ts';
-import { type Elements, toElements } from './elements.ts';
-import { describeShape, mayBeRow, type Port, type Stacking } from './ports.ts';
+import { type TensorElements, toElements } from './elements.ts';
+import { describeShape, mayBeRow, type SessionPort, type Stacking } from './ports.ts';
 
 /** One item's tensor for one input, with the first dimension. */
-export interface Part {
+export interface ItemPart {
   readonly dims: readonly number[];
-  readonly data: Elements;
+  readonly data: TensorElements;
 }
 
 /** The tensors of an item, in the order of the inputs. */
 export interface ItemParts {
-  readonly parts: readonly Part[];
+  readonly parts: readonly ItemPart[];
   /** Whether the item came without the first dimension, as one row; then its results have no first dimension either. */
   readonly isRow: boolean;
 }
 
 /** `row`: without the first dimension. `whole`: with it, though it could be absent. `fixed`: with it, as it must be. */
-type Form = 'row' | 'whole' | 'fixed';
+type ItemForm = 'row' | 'whole' | 'fixed';
 
-interface Found {
+interface FoundShape {
   readonly values: ArrayLike<unknown>;
   /** null: a flat list, which takes its shape from the model. */
   readonly dims: readonly number[] | null;
@@ -33,7 +33,7 @@ interface Found {
  * For several inputs, an item must be such an object.
  * @throws ModeletError `invalid_input`.
  */
-export function readItem(item: unknown, inputs: readonly Port[], stacking: Stacking): ItemParts {
+export function readItem(item: unknown, inputs: readonly SessionPort[], stacking: Stacking): ItemParts {
   refuseUnknown(item, inputs);
   const read = inputs.map((port) => readPart(pick(item, port, inputs), port, stacking));
   const wholes = read.filter(({ form }) => form === 'whole');
@@ -42,7 +42,7 @@ export function readItem(item: unknown, inputs: readonly Port[], stacking: Stack
   return { parts: read, isRow };
 }
 
-function readPart(value: unknown, port: Port, stacking: Stacking): Part & { readonly form: Form } {
+function readPart(value: unknown, port: SessionPort, stacking: Stacking): ItemPart & { readonly form: ItemForm } {
   const { values, dims } = find(value, port);
   const fitted = fit(dims, values.length, port, stacking);
   const data = toElements(port.type, values);
@@ -51,7 +51,7 @@ function readPart(value: unknown, port: Port, stacking: Stacking): Part & { read
 }
 
 /** A misspelt or forgotten input must not run with anything else in its place. */
-function refuseUnknown(item: unknown, inputs: readonly Port[]): void {
+function refuseUnknown(item: unknown, inputs: readonly SessionPort[]): void {
   if (!isRecord(item) || (inputs.length === 1 && isTensor(item))) return;
   const unknown = Object.keys(item).filter((name) => !inputs.some((port) => port.name === name));
   if (unknown.length === 0 || unknown.length === Object.keys(item).length) return;
@@ -59,17 +59,17 @@ function refuseUnknown(item: unknown, inputs: readonly Port[]): void {
   throw new ModeletError('invalid_input', `the model has no input ${which}; its inputs are ${namesOf(inputs)}`);
 }
 
-function namesOf(inputs: readonly Port[]): string {
+function namesOf(inputs: readonly SessionPort[]): string {
   return inputs.map(({ name }) => `"${name}"`).join(', ');
 }
 
-function whyNot(value: unknown, { type }: Port): string {
+function whyNot(value: unknown, { type }: SessionPort): string {
   if (typeof value === 'number' && type.startsWith('float')) return `is ${value}, which is infinite as a ${type}`;
   if (typeof value === 'string' && type === 'string') return 'has a NUL character, at which the text would be cut';
   return `is no ${type}`;
 }
 
-function pick(item: unknown, port: Port, inputs: readonly Port[]): unknown {
+function pick(item: unknown, port: SessionPort, inputs: readonly SessionPort[]): unknown {
   const isNamed = isRecord(item) && Object.hasOwn(item, port.name);
   if (isNamed && !(inputs.length === 1 && isTensor(item))) return item[port.name];
   if (inputs.length === 1) return item;
@@ -84,7 +84,7 @@ function isTensor(value: unknown): value is { data: ArrayLike<unknown>; dims?: u
   return isRecord(value) && (Array.isArray(value['data']) || types.isTypedArray(value['data']));
 }
 
-function find(value: unknown, port: Port): Found {
+function find(value: unknown, port: SessionPort): FoundShape {
   if (types.isTypedArray(value)) return { values: value, dims: null };
   if (Array.isArray(value)) return flatten(value, port);
   if (isTensor(value)) return tensor(value, port);
@@ -100,7 +100,10 @@ function describe(value: unknown): string {
     : `an object with ${Object.keys(value).slice(0, 5).join(', ')}`;
 }
 
-function tensor({ data, dims, type }: { data: ArrayLike<unknown>; dims?: unknown; type?: unknown }, port: Port): Found {
+function tensor(
+  { data, dims, type }: { data: ArrayLike<unknown>; dims?: unknown; type?: unknown },
+  port: SessionPort,
+): FoundShape {
   if (type !== undefined && type !== port.type)
     throw refuse(port, `must be of type ${port.type}, found ${String(type)}`);
   // onnxruntime-node gives half floats as bits if Node.js has no Float16Array.
@@ -115,7 +118,7 @@ function tensor({ data, dims, type }: { data: ArrayLike<unknown>; dims?: unknown
 }
 
 /** Flattens nested arrays. Takes the dimensions from the first array at each depth; the others must match. */
-function flatten(nested: readonly unknown[], port: Port): Found {
+function flatten(nested: readonly unknown[], port: SessionPort): FoundShape {
   const dims: number[] = [];
   for (let level: unknown = nested; isList(level); level = level[0]) dims.push(level.length);
   if (dims.length === 1) return { values: nested, dims: null };
@@ -142,12 +145,12 @@ function isList(value: unknown): value is ArrayLike<unknown> {
 function fit(
   dims: readonly number[] | null,
   length: number,
-  port: Port,
+  port: SessionPort,
   stacking: Stacking,
-): { readonly dims: readonly number[]; readonly form: Form } {
+): { readonly dims: readonly number[]; readonly form: ItemForm } {
   const { shape } = port;
   const isRowToo = mayBeRow(port, stacking);
-  const whole = (own: readonly number[]): { dims: readonly number[]; form: Form } => ({
+  const whole = (own: readonly number[]): { dims: readonly number[]; form: ItemForm } => ({
     dims: own,
     form: isRowToo ? 'whole' : 'fixed',
   });
@@ -196,6 +199,6 @@ function infer(shape: readonly (number | string)[], length: number): readonly nu
   return shape.map((dimension) => (typeof dimension === 'string' ? length / known : dimension));
 }
 
-function refuse(port: Port, message: string): ModeletError {
+function refuse(port: SessionPort, message: string): ModeletError {
   return new ModeletError('invalid_input', `input "${port.name}": ${message}`);
 }

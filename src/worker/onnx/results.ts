@@ -3,7 +3,7 @@
 import type { OnnxOptions } from '../../core/model.ts';
 import { nested, sizeOf } from '../../core/tensor.ts';
 import { fromElement } from './elements.ts';
-import type { Port } from './ports.ts';
+import type { SessionPort } from './ports.ts';
 import type { ItemOutputs, SessionTensor } from './run-items.ts';
 
 /** Form of the results. */
@@ -24,15 +24,15 @@ export interface Labelled {
  * dimension equals the number of labels, then any output with that dimension, then a float output, then the first
  * output. Models of scikit-learn have the label as their first output.
  */
-export function scoresAt(outputs: readonly Port[], { labels }: Pick<ResultOptions, 'labels'>): number {
-  const fractions = ({ type }: Port): boolean => type.startsWith('float');
-  const asLong = ({ shape }: Port): boolean => labels !== null && shape.at(-1) === labels.length;
-  const by = [(port: Port) => fractions(port) && asLong(port), asLong, fractions];
+export function scoresAt(outputs: readonly SessionPort[], { labels }: Pick<ResultOptions, 'labels'>): number {
+  const fractions = ({ type }: SessionPort): boolean => type.startsWith('float');
+  const asLong = ({ shape }: SessionPort): boolean => labels !== null && shape.at(-1) === labels.length;
+  const by = [(port: SessionPort) => fractions(port) && asLong(port), asLong, fractions];
   return Math.max(0, by.map((fits) => outputs.findIndex(fits)).find((index) => index >= 0) ?? 0);
 }
 
 /** @throws Error if the model states a number of scores that differs from the number of labels. */
-export function checkLabels(outputs: readonly Port[], stacked: boolean, options: ResultOptions): void {
+export function checkLabels(outputs: readonly SessionPort[], stacked: boolean, options: ResultOptions): void {
   const { name = '', shape = [] } = outputs[scoresAt(outputs, options)] ?? {};
   const dims = stacked ? shape.slice(1) : shape;
   if (!options.labels || shape.length === 0 || dims.some((dim) => typeof dim === 'string')) return;
@@ -47,7 +47,7 @@ export function checkLabels(outputs: readonly Port[], stacked: boolean, options:
  * Returns the value of a single output, or an object by name for several outputs.
  * @throws Error if the number of labels differs from the number of scores.
  */
-export function toResult(tensors: ItemOutputs, outputs: readonly Port[], options: ResultOptions): unknown {
+export function toResult(tensors: ItemOutputs, outputs: readonly SessionPort[], options: ResultOptions): unknown {
   const scores = options.softmax || options.labels ? scoresAt(outputs, options) : -1;
   const values = tensors.map((tensor, index) => {
     if (options.tensors) return { data: tensor.data, dims: tensor.dims, type: tensor.type };

@@ -1,14 +1,14 @@
 /** Runs a batch through a session: stacks items into one tensor per input if the model allows, and splits outputs. */
 import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
 import { sizeOf } from '../../core/tensor.ts';
-import { type Elements, type ElementType, makeElements, putElements } from './elements.ts';
-import { describeShape, type Port, type Ports, type Stacking } from './ports.ts';
-import type { ItemParts, Part } from './read-item.ts';
+import { type ElementType, makeElements, putElements, type TensorElements } from './elements.ts';
+import { describeShape, type Ports, type SessionPort, type Stacking } from './ports.ts';
+import type { ItemPart, ItemParts } from './read-item.ts';
 
 export interface SessionTensor {
   readonly type: ElementType;
   readonly dims: readonly number[];
-  readonly data: Elements;
+  readonly data: TensorElements;
 }
 
 /** Runs the model. Takes tensors by input name and returns one tensor per output, in the model's order. */
@@ -74,25 +74,25 @@ async function runGroup(items: readonly ItemParts[], { ports, stacking, run }: M
   const size = stacking.tag === 'stacked' && first.isRow ? stacking.size : null;
   const count = size ?? items.length;
   const feeds = ports.inputs.map((port, at) => {
-    const parts = items.map((item) => item.parts[at] as Part);
-    return [port.name, count === 1 ? { ...(parts[0] as Part), type: port.type } : stack(port, parts, count)];
+    const parts = items.map((item) => item.parts[at] as ItemPart);
+    return [port.name, count === 1 ? { ...(parts[0] as ItemPart), type: port.type } : stack(port, parts, count)];
   });
   const tensors = await run(Object.fromEntries(feeds) as Record<string, SessionTensor>);
   if (stacking.tag === 'single' || (items.length === 1 && !first.isRow)) return [tensors];
-  for (const [at, tensor] of tensors.entries()) mustBeOf(count, ports.outputs[at] as Port, tensor);
+  for (const [at, tensor] of tensors.entries()) mustBeOf(count, ports.outputs[at] as SessionPort, tensor);
   return items.map((_, index) => tensors.map((tensor) => split(tensor, index, count)));
 }
 
 /** Stacks the parts of one input. Pads a batch of fixed size with copies of its first item. */
-function stack({ type }: Port, parts: readonly Part[], count: number): SessionTensor {
-  const first = parts[0] as Part;
+function stack({ type }: SessionPort, parts: readonly ItemPart[], count: number): SessionTensor {
+  const first = parts[0] as ItemPart;
   const size = sizeOf(first.dims);
   const data = makeElements(type, count * size);
   for (let at = 0; at < count; at += 1) putElements(data, (parts[at] ?? first).data, at * size);
   return { type, dims: [count, ...first.dims.slice(1)], data };
 }
 
-function mustBeOf(count: number, { name }: Port, { dims }: SessionTensor): void {
+function mustBeOf(count: number, { name }: SessionPort, { dims }: SessionTensor): void {
   if (dims[0] === count) return;
   throw new ModeletError(
     'bad_batch_length',
@@ -102,7 +102,7 @@ function mustBeOf(count: number, { name }: Port, { dims }: SessionTensor): void 
 
 function split({ type, dims, data }: SessionTensor, index: number, count: number): SessionTensor {
   const size = data.length / count;
-  return { type, dims: [1, ...dims.slice(1)], data: data.slice(index * size, (index + 1) * size) as Elements };
+  return { type, dims: [1, ...dims.slice(1)], data: data.slice(index * size, (index + 1) * size) as TensorElements };
 }
 
 /**

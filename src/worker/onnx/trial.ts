@@ -2,13 +2,13 @@
 import type { Clock } from '../../core/clock.ts';
 import { sizeOf } from '../../core/tensor.ts';
 import { type Proof, proveBatch, SCALE, type Subject } from '../batch/proof.ts';
-import { type Elements, type ElementType, makeElements, toElements } from './elements.ts';
-import { type Port, type Ports, type Stacking, stackingToProve } from './ports.ts';
-import { type ItemParts, type Part, readItem } from './read-item.ts';
+import { type ElementType, makeElements, type TensorElements, toElements } from './elements.ts';
+import { type Ports, type SessionPort, type Stacking, stackingToProve } from './ports.ts';
+import { type ItemPart, type ItemParts, readItem } from './read-item.ts';
 import { type RunSession, runItems } from './run-items.ts';
 
 /** One row for each input: parts whose first dimension is 1. */
-type Row = readonly Part[];
+type TrialRow = readonly ItemPart[];
 
 /** How items run, and why a batch is slower than it could be, or gives wrong results; null if it does neither. */
 export interface FoundStacking {
@@ -50,7 +50,7 @@ async function prove(
   examples: readonly unknown[],
   clock: Clock,
 ): Promise<Proof> {
-  const subject: Subject<Row> = {
+  const subject: Subject<TrialRow> = {
     clock,
     run: async (rows) => {
       const items = rows.map((parts) => ({ parts, isRow: true }));
@@ -75,8 +75,8 @@ async function prove(
 }
 
 /** Returns single rows of the examples, of the shape of the first one. */
-function givenRows({ inputs }: Ports, stacking: Stacking, examples: readonly unknown[]): Row[] {
-  const rows: Row[] = [];
+function givenRows({ inputs }: Ports, stacking: Stacking, examples: readonly unknown[]): TrialRow[] {
+  const rows: TrialRow[] = [];
   for (const example of examples) {
     try {
       rows.push(...rowsOf(readItem(example, inputs, stacking)));
@@ -84,29 +84,29 @@ function givenRows({ inputs }: Ports, stacking: Stacking, examples: readonly unk
       // The warm-up reports an example that cannot be read.
     }
   }
-  const shapeOf = (row: Row): string => row.map(({ dims }) => dims.join()).join(';');
+  const shapeOf = (row: TrialRow): string => row.map(({ dims }) => dims.join()).join(';');
   const [first] = rows;
   return first ? rows.filter((row) => shapeOf(row) === shapeOf(first)).slice(0, MOST_EXAMPLES) : [];
 }
 
-function rowsOf({ parts }: ItemParts): Row[] {
+function rowsOf({ parts }: ItemParts): TrialRow[] {
   const count = parts[0]?.dims[0] ?? 0;
   if (parts.some(({ dims }) => dims[0] !== count)) return [];
   return Array.from({ length: Math.min(count, MOST_EXAMPLES) }, (_, index) =>
     parts.map(({ dims, data }) => {
       const size = data.length / count;
-      return { dims: [1, ...dims.slice(1)], data: data.slice(index * size, (index + 1) * size) as Elements };
+      return { dims: [1, ...dims.slice(1)], data: data.slice(index * size, (index + 1) * size) as TensorElements };
     }),
   );
 }
 
 /** Returns the first row with its elements in the opposite order: values that the model takes, such as indexes. */
-function reorderedRows([first]: readonly Row[]): Row[] {
-  return first ? [first.map(({ dims, data }) => ({ dims, data: data.slice().reverse() as Elements }))] : [];
+function reorderedRows([first]: readonly TrialRow[]): TrialRow[] {
+  return first ? [first.map(({ dims, data }) => ({ dims, data: data.slice().reverse() as TensorElements }))] : [];
 }
 
 /** Generates rows with the shape of `like`, or with `size` for each open dimension if `like` is null. */
-function madeRows({ inputs }: Ports, like: Row | null, size: number): Row[] {
+function madeRows({ inputs }: Ports, like: TrialRow | null, size: number): TrialRow[] {
   const shapes = inputs.map(
     ({ shape }, at) => like?.[at]?.dims ?? [1, ...shape.slice(1).map((dim) => (typeof dim === 'string' ? size : dim))],
   );
@@ -121,17 +121,17 @@ function madeRows({ inputs }: Ports, like: Row | null, size: number): Row[] {
     inputs.map((port, at) => madePart(port, shapes[at] as readonly number[], () => made(port, random(), row))),
   );
   // Of a number and its opposite, a model that leaves out rows by a score leaves out one.
-  return [...rows, scaled(rows[1] as Row, inputs, { by: -1, integers: false })];
+  return [...rows, scaled(rows[1] as TrialRow, inputs, { by: -1, integers: false })];
 }
 
-function madePart({ type }: Port, dims: readonly number[], make: () => number | bigint | string): Part {
+function madePart({ type }: SessionPort, dims: readonly number[], make: () => number | bigint | string): ItemPart {
   const data = makeElements(type, sizeOf(dims));
   for (let index = 0; index < data.length; index += 1) (data as unknown[])[index] = make();
   return { dims, data };
 }
 
 /** Generates an element. Integers are 0 or 1, because they may be indexes. */
-function made({ type }: Port, random: number, row: number): number | bigint | string {
+function made({ type }: SessionPort, random: number, row: number): number | bigint | string {
   if (type === 'string') return String.fromCharCode(97 + row);
   if (type.startsWith('float')) return (2 * random - 1) * 4 ** row;
   const bit = random < 0.5 ? 0 : 1;
@@ -139,19 +139,23 @@ function made({ type }: Port, random: number, row: number): number | bigint | st
 }
 
 /** Multiplies the fractions of a row, and its integers too if wanted. */
-function scaled(row: Row, inputs: readonly Port[], { by, integers }: { by: number; integers: boolean }): Row {
+function scaled(
+  row: TrialRow,
+  inputs: readonly SessionPort[],
+  { by, integers }: { by: number; integers: boolean },
+): TrialRow {
   return row.map((part, at) => {
-    const { type } = inputs[at] as Port;
+    const { type } = inputs[at] as SessionPort;
     return type.startsWith('float') || integers ? { dims: part.dims, data: multiplied(part.data, type, by) } : part;
   });
 }
 
 /** Elements that the type cannot hold so large stay as they are. */
-function multiplied(elements: Elements, type: ElementType, by: number): Elements {
+function multiplied(elements: TensorElements, type: ElementType, by: number): TensorElements {
   const products = Array.from(elements as ArrayLike<unknown>, (element) => {
     if (typeof element !== 'number' && typeof element !== 'bigint') return element;
     const product = typeof element === 'bigint' ? element * BigInt(by) : element * by;
     return typeof toElements(type, [product]) === 'number' ? element : product;
   });
-  return toElements(type, products) as Elements;
+  return toElements(type, products) as TensorElements;
 }

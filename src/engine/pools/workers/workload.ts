@@ -140,7 +140,7 @@ export class Workload<T extends WireItem> {
    * The batches and the example that keep the worker busy. If it has begun none, something else may keep it busy: then
    * those that it was sent first count.
    */
-  get #runs(): readonly Run[] {
+  get #runs(): readonly TimedRun[] {
     const example = this.#example;
     const hasBegun = this.#running.length > 0 || example?.hasBegun === true;
     const batches = hasBegun ? this.#running : this.#waiting.slice(0, 1);
@@ -155,7 +155,7 @@ function itemsOf<T extends WireItem>(batches: readonly Batch<T>[]): T[] {
 /** A run without callers is displayed after this time, in ms: most end sooner. */
 const SHOWN_AFTER_MS = 1000;
 
-interface Run {
+interface TimedRun {
   /** Time at which the worker began the run; until then, the time since which it could have. */
   readonly startedAt: number;
   /** Time since which no caller waits for the run; absent while one does. */
@@ -165,7 +165,7 @@ interface Run {
 interface RunLimitHost {
   readonly clock: Clock;
   /** The runs that keep the worker busy. */
-  runs(): readonly Run[];
+  runs(): readonly TimedRun[];
   /** The limit that the user has set, in ms; 0 means none. */
   runTimeoutMs(): number;
   /** How long a run may go on without a caller, in ms; null: as long as the user's limit lets it. */
@@ -201,7 +201,7 @@ class RunLimit {
   }
 
   /** Whether a run was over the limit because of which the worker was killed. */
-  wasOver({ startedAt }: Pick<Run, 'startedAt'>): boolean {
+  wasOver({ startedAt }: Pick<TimedRun, 'startedAt'>): boolean {
     return startedAt <= this.#overSince;
   }
 
@@ -308,6 +308,6 @@ class RunLimit {
 }
 
 /** Returns the time since which the worker runs a batch without a caller; null if it has one. */
-function aloneSince({ startedAt, abandonedAt }: Run): number | null {
+function aloneSince({ startedAt, abandonedAt }: TimedRun): number | null {
   return abandonedAt === undefined ? null : Math.max(startedAt, abandonedAt);
 }
