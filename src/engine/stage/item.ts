@@ -2,6 +2,7 @@
  * A request inside the engine: the item that came over the wire, and its state. Also the run that several requests
  * with the same input share.
  */
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber, StageTiming } from '../../core/model.ts';
@@ -22,11 +23,7 @@ export interface Hop {
 }
 
 /** A stage as the items on a route see it. */
-export interface RouteStage {
-  readonly ref: number;
-  /** Id of the Node-RED node. */
-  readonly id: string;
-  readonly name: string;
+export interface RouteStage extends Pick<StageDefinition, 'ref' | 'id' | 'name'> {
   readonly meter: StageMeter;
   /** Whether its queue takes one more item. */
   readonly hasRoom: boolean;
