@@ -9,22 +9,14 @@ const KNOWN_TYPES = {
   Answer: 5,
   Around: 2,
   Asked: 5,
-  Batch: 2,
-  Call: 2,
   Drawn: 2,
-  Elements: 2,
-  End: 2,
-  Ended: 4,
-  Entry: 2,
+  Ended: 3,
   ErrorHandler: 3,
   Facts: 2,
-  Form: 3,
-  Found: 4,
+  Form: 2,
+  Found: 3,
   GateState: 2,
   Gathered: 2,
-  Gathering: 2,
-  Generation: 2,
-  Growth: 2,
   Handler: 3,
   Held: 3,
   Host: 3,
@@ -32,36 +24,27 @@ const KNOWN_TYPES = {
   Input: 2,
   JsonObject: 2,
   Kept: 2,
-  Kind: 4,
+  Kind: 3,
   Known: 2,
   Opened: 2,
-  Outcome: 2,
   Outputs: 2,
-  Part: 2,
   Parts: 2,
   Passed: 2,
   Place: 8,
   Places: 2,
-  Port: 2,
   Refusal: 2,
-  Reply: 2,
   Response: 2,
   Result: 2,
-  Row: 2,
-  Run: 3,
-  Running: 4,
+  Running: 3,
   Schema: 2,
-  Series: 2,
   Settings: 4,
   Stage: 2,
-  Standing: 2,
-  State: 3,
-  Step: 3,
+  State: 2,
   Supply: 2,
   TlsNode: 3,
   Unreadable: 2,
   View: 2,
-  Waiting: 5,
+  Waiting: 3,
 };
 
 /** Words of the field or of everyday English: they need no entry in the glossary. */
@@ -70,12 +53,12 @@ const STANDARD = new Set(
   answer arrival attempt batch body branch bucket budget byte call caller cause check child choice client clock coalesced
   code codec coding collection content context control count decision deploy done duration encode ended error event example
   fact failure field fifo file flight flow former function gather growth guarded head header histogram http info input key
-  kind lazy lifetime life limit link list listening live log loop machine media memory message meter mode model named node
+  kind lazy lifetime life limit link list listening live log loop machine media memory message meter mode model named never node
   number open option order origin other own parent path phase pipeline policy port priority process program progress
   quantile queue quiet range read reader reading recent record reference replacement reply report reporter request response
   result role router rule schema service setting signal single slow slowest socket source spec start started state status
   step stream submit submitter supervised supervisor table tag taken target task tensor term text time timer timing to token
-  tree triable type unread update usage user value view waiting warning watcher wire workload written
+  traffic tree triable type unread update usage user value view waiting warning watcher wire workload written
   `
     .trim()
     .split(/\s+/),
