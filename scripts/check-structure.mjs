@@ -261,14 +261,15 @@ function nameFaults() {
     .map(([name, holders]) => `${holders.join(' and ')} both export ${name}: give each export a unique name`);
 }
 
-/** Returns the comments that name a file which is not there: readers would look for it in vain. */
+/** Returns the comments that name a file or folder which is not there. */
 function commentFaults() {
   const folders = ['src', 'nodes', 'scripts', 'resources', 'test', 'assets', 'docs'];
   const all = folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true }).map((name) => posix.join(folder, name.replaceAll('\\', '/'))),
   );
   const known = [...all, ...readdirSync(root)].map((file) => `/${file}`);
-  const named = /(?<![\w./@*-])(?:[\w-]+\/)*[\w-]+\.(?:ts|mjs|py|md)\b/g;
+  const named =
+    /(?<![\w./@*-])(?:(?:[\w-]+\/)*[\w-]+\.(?:ts|mjs|py|md)\b|(?:src|nodes|test|scripts)(?:\/[\w-]+)+(?![\w./*-]))/g;
   const comments = /^\s*(?:\/?\*|\/\/|#).*$|\s\/\/ .*$/gm;
   return all
     .filter((file) => /\.(?:ts|mjs|js|py)$/.test(file))
