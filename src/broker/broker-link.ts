@@ -79,7 +79,7 @@ export class BrokerLink {
   #queue: Queue | null = null;
   /** The connection as BullMQ uses it. */
   #ofQueue: IRedisClient | null = null;
-  /** The last error of the connection, while there is none. */
+  /** The last error of the connection, while it is down. */
   #error: Error | null = null;
   /** What the server was last seen to risk, in words. */
   #risks = '';
@@ -269,7 +269,7 @@ export class BrokerLink {
     });
   }
 
-  /** HTTP clients get the first line only: the address is none of their business. */
+  /** HTTP clients get the first line only: they must not see the address. */
   #refused(error: Error): ModeletError {
     const text = `the broker refuses a command\n${labelOf(this.#place)}: ${error.message}`;
     return new ModeletError('store_unavailable', text, { cause: error, retryAfterSeconds: 2 });

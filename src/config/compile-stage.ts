@@ -111,7 +111,7 @@ function compileSource(
   const path = readProperty('path', () => resolvePath(given));
   if (source === 'file') return { kind: 'file', path };
   if (source === 'python') {
-    if (stage.isolation === 'thread') throw invalid('isolation: Python runs in processes of its own, not in threads');
+    if (stage.isolation === 'thread') throw invalid('isolation: Python runs in separate processes, not in threads');
     return { kind: 'python', path, python: compileInterpreter(stage.python.trim(), resolvePath) };
   }
   if (stage.isolation === 'thread') throw invalid(`isolation: ${NATIVE}`);

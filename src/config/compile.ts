@@ -1,4 +1,4 @@
-/** Turns raw node configuration into validated and frozen settings. Stages and gates have files of their own. */
+/** Turns raw node configuration into validated and frozen settings. Stages and gates have their own files. */
 
 import type { ListenAddress } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';

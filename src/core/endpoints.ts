@@ -14,7 +14,7 @@ export interface EndpointSpec {
   readonly method: 'post' | 'put' | 'patch';
   /** The exact path, `httpNodeRoot` included. */
   readonly path: string;
-  /** The endpoint as a model of the KServe v2 protocol: the path of the protocol, and a name; null: it is none. */
+  /** The endpoint as a model of the KServe v2 protocol: the path of the protocol, and a name; null: not a model. */
   readonly model: { readonly base: string; readonly name: string } | null;
   /** Id of the runtime. */
   readonly runtime: string;
@@ -68,7 +68,7 @@ export interface TlsFiles {
 /** A client that may use the endpoints of a runtime, with its limits. */
 export interface ClientKey {
   readonly name: string;
-  /** SHA-256 of its key, in hexadecimal; '': nobody has the key. */
+  /** SHA-256 of its key, in hexadecimal; '': no key fits. */
   readonly hash: string;
   /** Paths at and below which it may send requests; empty: all. */
   readonly paths: readonly string[];
@@ -79,7 +79,7 @@ export interface ClientKey {
 }
 
 /** Stands for all requests without a known key. No client has this name. */
-export const NOBODY = 'none';
+export const NO_CLIENT = 'none';
 
 /** How Node-RED compares paths: the settings of its Express. */
 export interface PathRules {

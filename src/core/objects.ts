@@ -1,4 +1,4 @@
-/** Tells kinds of objects apart, in any realm: function nodes create objects in a realm of their own. */
+/** Tells kinds of objects apart, in any realm: function nodes create objects in another realm. */
 
 /** Whether the object was made by a literal or has no prototype. */
 export function isPlainObject(value: object): boolean {
@@ -12,7 +12,7 @@ export function hasNoData(value: object): boolean {
   return Object.keys(value).every((key) => (value as Record<string, unknown>)[key] === undefined);
 }
 
-/** Advice for the author of code that returns an object without data, or one that only its own process can use. */
+/** Advice for the author of code that returns an object without data, or an object that only its own process can use. */
 export const RETURN_DATA = 'return its data as a plain object, an array, a Buffer or a typed array';
 
 /** Returns the name of the object's class, for messages. */

@@ -43,7 +43,7 @@ export class Table<Entry> {
     this.#size += 1;
   }
 
-  /** Removes an entry. Returns false if there is none. */
+  /** Removes an entry. Returns false if it is not there. */
   delete(number: number): boolean {
     let before: Link<Entry> | null = null;
     let link = this.#first(number);

@@ -34,7 +34,7 @@ const CLOSING: ReadonlyMap<number | undefined, number> = new Map([
 
 /**
  * Encodes a value in the given form.
- * @throws ModeletError `modelet_failed` for a value that msgpack cannot hold; Error for one that JSON cannot hold.
+ * @throws ModeletError `modelet_failed` for a value that msgpack cannot hold; Error for a value that JSON cannot hold.
  */
 export function answerBody(form: WrittenForm, value: unknown): AnswerBody {
   if (form === 'msgpack') return { contentType: MSGPACK_TYPE, body: encodeMsgpack(value) };

@@ -56,7 +56,7 @@ export class Endpoints {
 
   /**
    * Serves a request for which there is an endpoint, as itself or as a model of the KServe v2 protocol. Returns false, and
-   * leaves the request as it is, if there is none, or if only a flow can read the request.
+   * leaves the request as it is, if there is no endpoint, or if only a flow can read the request.
    * @param target of the request, below which the host serves it
    */
   take(request: IncomingMessage, response: ServerResponse, target: string | undefined): boolean {

@@ -176,7 +176,7 @@ export class Exchange implements BodyReadEvents {
   }
 }
 
-/** Returns the shorter of two time limits; 0 is none. */
+/** Returns the shorter of two time limits; 0 is no limit. */
 export function shortest(one: number, other: number): number {
   return one > 0 && (other === 0 || one < other) ? one : other;
 }

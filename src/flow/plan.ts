@@ -115,7 +115,7 @@ function reasonForNoBroker({ placement, runtime }: StageConfig, nodes: CompiledN
   return found.config instanceof ModeletError ? `the broker of its runtime: ${found.config.message}` : null;
 }
 
-/** Returns where worker hosts find the stage; null for a stage with workers of its own. The stage is usable. */
+/** Returns where worker hosts find the stage; null for a stage with local workers. The stage is usable. */
 function remotePlace(config: StageConfig, nodes: CompiledNodes, { secretsOf }: PlanSettings): RemotePlace | null {
   if (config.placement === 'local') return null;
   const runtime = nodes.get(config.runtime)?.config as RuntimeConfig;

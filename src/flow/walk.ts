@@ -86,7 +86,7 @@ export type ErrorHandler =
 
 /**
  * Returns the own catch output of a gate or a node that gathers branches, if it is wired; else the nearest node
- * downstream that gathers branches or is a collector with a wired catch output. If there is none, or a tie, returns
+ * downstream that gathers branches or is a collector with a wired catch output. Without such a node, or with a tie, returns
  * Catch nodes.
  */
 export function findHandler(graph: Graph, failing: string): ErrorHandler {

@@ -31,7 +31,7 @@ export type LeaseEnd =
   | { readonly kind: 'failed' }
   /** The system is overloaded: 429 or 503, or a refusal by this runtime. `retryAfterMs`: pause asked for, else 0. */
   | { readonly kind: 'refused'; readonly retryAfterMs: number }
-  /** Nobody needs the result. */
+  /** The result is not needed. */
   | { readonly kind: 'cancelled' }
   /** No result was seen within `leaseMs`, or a deploy lost the request. */
   | { readonly kind: 'lost' };

@@ -150,7 +150,7 @@ function drainOnSignals(drain: () => Promise<void>, log: Log): void {
   setInterval(() => {}, LONGEST_INTERVAL_MS);
 }
 
-/** Returns the runtimes that are meant. @throws Error if there is none of this name */
+/** Returns the runtimes that are meant. @throws Error if no runtime has this name */
 function runtimesOf(flows: HeadlessFlows, name: string | null): Map<string, RuntimeConfig> {
   const all = usedRuntimes(flows.nodes);
   if (name === null) return all;

@@ -226,7 +226,7 @@ export interface SubmitRequest extends Caller {
   readonly places?: number | undefined;
   /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
-  /** Hash of the value whose requests stay on one version of a stage. Default: there is none. */
+  /** Hash of the value whose requests stay on one version of a stage. Default: none. */
   readonly sticky?: number;
   /** JSON of the message properties, other than the payload, that stages may read. */
   readonly meta: Uint8Array | null;

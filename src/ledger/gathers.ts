@@ -99,7 +99,7 @@ export interface GatherCounts {
   readonly duplicates: number;
 }
 
-/** The gathers of one node, by id. Of one that has settled, the table keeps only the id. */
+/** The gathers of one node, by id. Of a settled gather, the table keeps only the id. */
 export class Gathers<Message> {
   readonly #clock: Clock;
   readonly #pending: Map<string, Gather<Message>> = new Map();

@@ -95,7 +95,7 @@ export class Pipeline {
   /** Whether the user had started an SDK of OpenTelemetry when the flows started. */
   #isTraced = false;
   #startedConfig: object | undefined;
-  /** Distinguishes this start from one that another deploy has overtaken. */
+  /** Distinguishes this start from a start that another deploy has overtaken. */
   #start = 0;
   /** Builds the document of a runtime's endpoints; null until `documentedBy` is called. */
   #writeApi: ((service: Service) => string) | null = null;

@@ -11,7 +11,7 @@ const WHEN: Readonly<Record<ErrorCode, string>> = {
   unsupported_media: 'the body is of a media type that is not taken',
   capacity_exceeded: 'too many requests wait already; try again after `Retry-After`',
   dropped: 'the request was dropped in favour of newer or more important ones, or had waited too long',
-  unauthorized: 'it bears no key, or one that is not known',
+  unauthorized: 'it bears no key, or an unknown key',
   forbidden: 'its key is not for this path',
   rate_limited: 'its key has sent too many; try again after `Retry-After`',
   gate_refused: 'there is no capacity for it now; try again after `Retry-After`',
@@ -81,7 +81,7 @@ const MAY_SAY_WHEN: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 export const REQUEST_ID_HEADER: JsonObject = {
-  description: 'By which the request is known: the one that it came with, or one that was made for it.',
+  description: 'Identifies the request: the id that it came with, or a new id.',
   schema: { type: 'string' },
 };
 

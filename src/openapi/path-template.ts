@@ -11,7 +11,7 @@ export interface PathTemplate {
   readonly parameters: readonly PathParameter[];
 }
 
-/** One template for each way to omit optional parameters; or the reason why there is none. */
+/** One template for each way to omit optional parameters; or the reason why that is impossible. */
 export type Templates = readonly PathTemplate[] | { readonly why: string };
 
 interface TemplatePart {

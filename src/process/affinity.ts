@@ -70,7 +70,7 @@ export async function pinProcess(pid: number, cpus: readonly number[]): Promise<
 
 /**
  * Moves the calling thread to `cpus`, and no other thread of its process.
- * @param taskset path of `taskset`; the thread must not search for it, because its PATH is the one that the user set
+ * @param taskset path of `taskset`; the thread must not search for it, because the user may have changed its PATH
  */
 export async function pinThread(cpus: readonly number[], taskset: string): Promise<void> {
   const wanted = formatCpus(cpus);

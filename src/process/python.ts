@@ -12,7 +12,7 @@ const IN_VENV = join('.venv', 'bin', 'python');
 const IN_PATH = 'python3';
 
 /**
- * Returns the path of the interpreter: the one that the stage names, else the one of the virtual environment `.venv`
+ * Returns the path of the interpreter: the stage's, else that of the virtual environment `.venv`
  * beside the file, else the one of `.venv` in the user directory, else `python3` in PATH. Does not resolve a symbolic
  * link at the end of the path, because an interpreter finds its virtual environment by that link.
  * @throws ModeletError `config_invalid` that lists the searched places, or the interpreter that must not be run.

@@ -1,5 +1,5 @@
 /**
- * Large batches and results beside their jobs: each is a binary value of its own on the server, and its job refers to
+ * Large batches and results beside their jobs: each is a separate binary value on the server, and its job refers to
  * it. A job holds JSON, in which bytes are a third longer, and BullMQ copies the result of a job into its stream of
  * events, where the last 10,000 stay.
  *

@@ -122,7 +122,7 @@ function decode<Type extends 'batch' | 'reply' | 'parts'>(
   { bytes }: Payload,
   type: Type,
 ): Extract<ItemFrame, { type: Type }> {
-  // A buffer of its own: values of typed arrays are views, whose place in it must be a multiple of their size.
+  // A separate buffer: values of typed arrays are views, whose place in it must be a multiple of their size.
   const frame = decodeFrame(Buffer.from(new Uint8Array(bytes).buffer));
   if (frame.type !== type) throw new ModeletError('protocol_error', `a ${frame.type} frame instead of a ${type}`);
   return frame as Extract<ItemFrame, { type: Type }>;

@@ -1,7 +1,7 @@
 /**
  * The workers of a remote stage, as their stage sees them: worker hosts on other machines, which pull batches from the
  * stage's queue on a broker. A batch is one job of that queue. The stage batches, caches and retries as it does with
- * workers of its own, and sends no more batches than the hosts have workers.
+ * its own workers, and sends no more batches than the hosts have workers.
  *
  *   opening   packages are loaded                                 -> serving | failed
  *   serving   the definition is on the notice board; batches go   -> closing
@@ -116,9 +116,9 @@ export class RemotePool implements StagePool {
     if (refusal) return { tag: 'failed', error: refusal, doesNotStart: true };
     if (this.#hostCount > 0 || this.#clock.now() < this.#aloneSince + NO_HOST_MS) return { tag: 'starting' };
     const { runtime } = this.#definition.remote as RemotePlace;
-    const nobody = new ModeletError('stage_unavailable', `no worker host serves the runtime ${runtime}`);
-    nobody.retryAfterSeconds = RETRY_AFTER_SECONDS;
-    return { tag: 'failed', error: nobody, doesNotStart: false };
+    const unserved = new ModeletError('stage_unavailable', `no worker host serves the runtime ${runtime}`);
+    unserved.retryAfterSeconds = RETRY_AFTER_SECONDS;
+    return { tag: 'failed', error: unserved, doesNotStart: false };
   }
 
   get description(): ModeletDescription | null {

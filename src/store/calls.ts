@@ -6,7 +6,7 @@ import type { WireItem } from '../wire/frames/frames.ts';
 import { bareItem } from '../wire/frames/items.ts';
 import { QUEUE_CALLS, type QueueCall } from './work-queue.ts';
 
-/** Keeps a call within the size of a frame; payloads have a smaller limit of their own. */
+/** Keeps a call within the size of a frame; payloads have a smaller limit. */
 const MOST_BYTES = 512 * 1024 * 1024;
 const OPTIONS = { blame: 'invalid_input', maxBytes: MOST_BYTES } as const;
 

@@ -5,7 +5,7 @@ import { repositoryRoot } from '../fixtures/repository.ts';
 
 /** A fenced block of a page. */
 export interface CodeBlock {
-  /** First word after the fence, such as `js`; blank if there is none. */
+  /** First word after the fence, such as `js`; blank without packages. */
   readonly language: string;
   /** Further words after the fence, such as the name of the file that the block is. */
   readonly label: string;

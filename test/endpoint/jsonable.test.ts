@@ -116,10 +116,7 @@ describe('an answer in JSON', () => {
   test('cannot hold objects without data, and values that contain themselves', () => {
     const itself: { self?: unknown } = {};
     itself.self = itself;
-    assert.throws(
-      () => jsonable({ all: [new WeakMap()] }),
-      /a WeakMap in it, which has no data of its own: return its data/,
-    );
+    assert.throws(() => jsonable({ all: [new WeakMap()] }), /a WeakMap in it, which has no own data: return its data/);
     assert.throws(() => jsonable([Promise.resolve(1)]), /a Promise in it/);
     assert.throws(() => jsonable(itself), /contains itself/);
   });

@@ -259,7 +259,7 @@ describe('msgpack: what goes out', () => {
       ]),
       /a Map with the same key twice/,
     ],
-    ['an object without data', [new WeakMap()], /a WeakMap in it, which has no data of its own: return its data as/],
+    ['an object without data', [new WeakMap()], /a WeakMap in it, which has no own data: return its data as/],
     ['what contains itself', itself, /contains itself/],
   ];
   for (const [what, value, why] of refused) {

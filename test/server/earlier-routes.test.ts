@@ -6,7 +6,7 @@ import type { Route } from '../../src/core/routes/route.ts';
 import { withEarlierRoutes } from '../../src/server/planner.ts';
 import { route, stage } from '../engine/rig.ts';
 
-const NOBODY: ReadonlySet<number> = new Set();
+const NO_CLIENT: ReadonlySet<number> = new Set();
 
 function plan(...routes: readonly Route[]): EnginePlan {
   return { stages: [stage(1), stage(2)], routes };
@@ -38,7 +38,7 @@ test('a dropped route stays over deploys while a request waits for it, and disap
   assert.deepEqual([refs(given.routes), refs(given.earlier)], [[7], []]);
   given = withEarlierRoutes(plan(route(9, [2, 1])), given, waitedFor);
   assert.deepEqual([refs(given.routes), refs(given.earlier)], [[9], [7]]);
-  given = withEarlierRoutes(plan(route(9, [2, 1])), given, NOBODY);
+  given = withEarlierRoutes(plan(route(9, [2, 1])), given, NO_CLIENT);
   assert.deepEqual([refs(given.routes), refs(given.earlier)], [[9], []]);
 });
 

@@ -76,13 +76,13 @@ class Handle {
 }
 
 const WITHOUT_DATA: readonly (readonly [string, unknown, RegExp])[] = [
-  ['a handle of a library', new Handle(), /^the value is a Handle, which has no data of its own: return its data as/],
-  ['a nested one', { model: [new Handle()] }, /^the value at model\.0 is a Handle, which has no data/],
-  ['one beside a date', { at: new Date(0), model: new Handle() }, /is a Handle, which has no data/],
-  ['one beside a pattern', { pattern: /x/, model: new Handle() }, /is a Handle, which has no data/],
-  ['one in a Map', new Map([['model', new Handle()]]), /is a Handle, which has no data/],
-  ['an iterator', { all: new Map([[1, 2]]).values() }, /Iterator, which has no data/],
-  ['an object of which all properties are undefined', Object.assign(new Handle(), { a: undefined }), /no data/],
+  ['a handle of a library', new Handle(), /^the value is a Handle, which has no own data: return its data as/],
+  ['a nested one', { model: [new Handle()] }, /^the value at model\.0 is a Handle, which has no own data/],
+  ['one beside a date', { at: new Date(0), model: new Handle() }, /is a Handle, which has no own data/],
+  ['one beside a pattern', { pattern: /x/, model: new Handle() }, /is a Handle, which has no own data/],
+  ['one in a Map', new Map([['model', new Handle()]]), /is a Handle, which has no own data/],
+  ['an iterator', { all: new Map([[1, 2]]).values() }, /Iterator, which has no own data/],
+  ['an object of which all properties are undefined', Object.assign(new Handle(), { a: undefined }), /no own data/],
 ];
 
 for (const [name, value, message] of WITHOUT_DATA) {

@@ -25,7 +25,7 @@ interface ModuleName {
   readonly module: string;
   /** Without the part. */
   readonly package: string;
-  /** Blank if there is none. */
+  /** '' if absent. */
   readonly version: string;
 }
 

@@ -5,7 +5,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
-import { type ClientKey, NOBODY } from '../../core/endpoints.ts';
+import { type ClientKey, NO_CLIENT } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { ClientReadings } from '../../core/readings.ts';
 import type { Headers } from '../request-head.ts';
@@ -71,7 +71,7 @@ export class Clients {
     this.#clients = keys?.map((key) => ({ key, hash: Buffer.from(key.hash, 'hex') })) ?? null;
     const now = this.#clock.now();
     this.#usage = new Map((keys ?? []).map((key) => [key.name, this.#usage.get(key.name) ?? new Usage(key, now)]));
-    const names = new Set([NOBODY, ...(keys ?? []).map(({ name }) => name)]);
+    const names = new Set([NO_CLIENT, ...(keys ?? []).map(({ name }) => name)]);
     for (const name of this.#counts.keys()) if (!names.has(name)) this.#counts.delete(name);
   }
 
@@ -109,7 +109,7 @@ export class Clients {
   check(headers: Headers, response: Pick<AdmittedResponse, 'setHeader'>, path: string): ClientKey {
     const key = this.#find(keyOf(headers));
     if (!key) {
-      this.#count(NOBODY, 401);
+      this.#count(NO_CLIENT, 401);
       response.setHeader('WWW-Authenticate', 'Bearer');
       throw new ModeletError('unauthorized', 'the request needs a key: Authorization: Bearer KEY, or X-API-Key: KEY');
     }

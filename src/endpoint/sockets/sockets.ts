@@ -1,6 +1,6 @@
 /**
  * Takes the WebSockets of clients at the endpoints whose stream response has that format. Other upgrades are for others:
- * Node-RED has WebSockets of its own at the same server.
+ * Node-RED has its own WebSockets at the same server.
  */
 import { type ClientRequest, type IncomingMessage, request as open, type Server, STATUS_CODES } from 'node:http';
 import { createRequire } from 'node:module';

@@ -79,7 +79,7 @@ export class ResultStream {
     this.#response.end(chunk);
   }
 
-  /** Ends a stream that has begun with an error. One that has not leaves the answer to others, and begins no more. */
+  /** Ends a stream that has begun with an error. A stream that has not begun leaves the answer to others, and begins no more. */
   fail(body: object): void {
     this.#heartbeat?.cancel();
     if (this.#state !== 'begun') return;

@@ -1,6 +1,6 @@
 /**
  * Takes the rows of a request apart, and puts their results together. Only for models that have shown that each row may
- * be an item: the answer is the one that the whole request would have as one item.
+ * be an item: the answer is the same as if the whole request were one item.
  */
 import { ModeletError } from '../../core/errors.ts';
 import { asTensor, type ModelPort, sizeOf, type Tensor } from '../../core/tensor.ts';

@@ -1,4 +1,4 @@
-/** Converts a value to one that a form of answer can hold. Copies only changed parts; never changes its input. */
+/** Converts a value so that a form of answer can hold it. Copies only changed parts; never changes its input. */
 import { types } from 'node:util';
 import { className, hasNoData, RETURN_DATA } from '../../core/objects.ts';
 import { asTensor, type Tensor } from '../../core/tensor.ts';
@@ -68,7 +68,7 @@ class Conversion {
     if (types.isRegExp(value)) return String(value);
     if (types.isNativeError(value)) return { name: value.name, message: value.message };
     if (hasNoData(value)) {
-      throw new Error(`there is a ${className(value)} in it, which has no data of its own: ${RETURN_DATA}`);
+      throw new Error(`there is a ${className(value)} in it, which has no own data: ${RETURN_DATA}`);
     }
     const tensor = asTensor(value);
     if (tensor) return this.#form.tensor(tensor);

@@ -1,6 +1,6 @@
 /**
  * Serves the compiled endpoints of the plan at an address of the engine's own. Its requests become items without Node-RED:
- * its loop, its deploys and its restarts of flows do not delay them. The engine has a desk of its own for them.
+ * its loop, its deploys and its restarts of flows do not delay them. The engine has its own desk for them.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';

@@ -150,7 +150,7 @@ export class ListeningPort {
   }
 
   #listens(server: Server, wanted: Wanted): void {
-    // Nobody else would take an error such as too many open files, and it would end the process.
+    // Without a listener, an error such as too many open files would end the process.
     server.on('error', ({ message }) => this.#errors.write('error', `listener: ${message}`));
     if (wanted !== this.#wanted) {
       server.close();

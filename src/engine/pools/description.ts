@@ -28,7 +28,7 @@ export class Description {
       this.#told = description;
       this.#host.onDescribed(stage.ref, description);
     }
-    // Each worker may have measured other times, and so have a text of its own.
+    // Each worker may have measured other times, and so have a different text.
     const { text } = batchWarning(stage, description) ?? { text: '' };
     if (text !== '' && text !== this.#warned) this.#host.onLog({ level: 'warn', message: text, stage: stage.name });
     this.#warned = text;

@@ -61,7 +61,7 @@ export class ExampleCheck {
     return this.#state.tag === 'waiting';
   }
 
-  /** Starts a check, or joins the one that runs, including its deadline. Never rejects. */
+  /** Starts a check, or joins the running check, including its deadline. Never rejects. */
   begin(deadline: Deadline): Promise<CheckResult> {
     const present = this.#state.tag === 'none' ? null : this.#state.run;
     if (present) return present.result;

@@ -178,7 +178,7 @@ export class HotEdit {
     if (isAsked !== this.#isAsked) this.stop();
     this.#isAsked = isAsked;
     const wanted = new Map<string, string | null>(isAsked || isStuck ? [...touched, ...this.#tried] : []);
-    // Each save of the file is a change, also one that came before the watch.
+    // Each save of the file is a change, also a save before the watch began.
     if (isAsked) wanted.set(source.path, null);
     for (const path of [...this.#watches.keys()]) if (!wanted.has(path)) this.#end(path);
     for (const [path, stamp] of wanted) {

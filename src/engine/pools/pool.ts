@@ -99,7 +99,7 @@ export interface PoolEvents<T extends WireItem> {
   onLost(running: readonly T[], notStarted: readonly T[], error: Error, worker: number): void;
   /** Reports that a worker ended and that another takes its place. */
   onEnded(cause: RestartCause): void;
-  /** Passes on what the modelet's own metrics have gained in a worker, even in one that is ending. */
+  /** Passes on what the modelet's own metrics have gained in a worker, even while it ends. */
   onOwnMetrics(changes: OwnChanges): void;
   /** Reports that the pool's status has changed: for example, a worker became ready, died or failed to start. */
   onChange(): void;

@@ -123,7 +123,7 @@ export class Memory {
     return false;
   }
 
-  /** Counts the payload of an item. A branch shares that of its parent until a stage has made one of its own. */
+  /** Counts the payload of an item. A branch shares the payload of its parent until a stage has replaced it. */
   hold(item: Item): void {
     const bytes = item.payload === item.parent?.payload ? 0 : item.payload.bytes.byteLength;
     item.memory = { tag: 'holds', payload: this.#charge(item.passed ? 'made' : 'entered', bytes) };

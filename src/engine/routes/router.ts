@@ -236,7 +236,7 @@ export class Router {
     }
     if (isCopy) return;
     if (error) {
-      // A host that ran the item through several stages has added the input of the one that failed.
+      // A host that ran the item through several stages has added the input of the stage that failed.
       const isWhole = payload.codec !== CODEC.none;
       this.#takeBack(item);
       this.#failedAt(item, error, isWhole ? payload : encodeFailure(payload.bytes, inputOf(item)));

@@ -3,7 +3,7 @@
  * comes back with the result of the last. The item stays with the stage that sent it, and its `hops` are the others.
  *
  * Each stage of a row keeps its own batches, limits and metrics. A stage is passed on hosts only if that changes nothing
- * but the way: every host has it, it has no versions and keeps no results, nobody wants a copy of its input, and a lost
+ * but the way: every host has it, it has no versions and keeps no results, no tap copies its input, and a lost
  * host has the same consequences for its items.
  */
 import type { ModeletError } from '../../core/errors.ts';
@@ -37,7 +37,7 @@ export function keepTogether(items: readonly Item[]): void {
   for (const item of items) item.hops = NO_HOPS;
 }
 
-/** Returns the stage that an item failed at: the one that has it, or one that it was to pass together with it. */
+/** Returns the stage that an item failed at: the stage that has it, or a stage that it was to pass on the same host. */
 export function failingStage(item: Item, error: ModeletError): RouteStage {
   return furtherStages(item).find(({ name }) => name === error.stage) ?? item.stage;
 }

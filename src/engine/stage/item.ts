@@ -27,7 +27,7 @@ export interface RouteStage extends Pick<StageDefinition, 'ref' | 'id' | 'name'>
   readonly meter: StageMeter;
   /** Whether its queue takes one more item. */
   readonly hasRoom: boolean;
-  /** Whether the stages before wait while its queue is full. One that drops its oldest items keeps none of them waiting. */
+  /** Whether the stages before wait while its queue is full. A stage that drops its oldest items never makes them wait. */
   readonly holdsBack: boolean;
   /** Most patient requests that it may have at a time. */
   readonly patientRoom: number;
@@ -226,12 +226,12 @@ export function leavesWorker(item: Item): boolean {
   return true;
 }
 
-/** Whether the item's present stage forwards partial results. Only the last stage does, or one that hops to its end. */
+/** Whether the item's present stage forwards partial results. Only the last stage does, or a stage that hops to the end. */
 export function sendsParts(item: Item): boolean {
   return item.wantsParts && nextStage(item) === undefined && item.leg.next === null;
 }
 
-/** Returns the stage of the route at the item's position: the one that has it, or the base of the version that does. */
+/** Returns the stage of the route at the item's position: the stage that has it, or the base of the version that has it. */
 export function baseStage(item: Item): RouteStage {
   return item.leg.stages[item.position] as RouteStage;
 }

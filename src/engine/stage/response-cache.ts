@@ -186,7 +186,7 @@ class ResponseCache {
 
   constructor({ entries, maxBytes, ttlMs }: CacheSettings, clock: Clock) {
     this.#maxBytes = maxBytes;
-    // With a non-zero resolution, lru-cache would cache the time and start timers of its own.
+    // With a non-zero resolution, lru-cache would cache the time and start timers.
     const time = { ttl: ttlMs, ttlResolution: 0, perf: { now: () => clock.now() } };
     this.#kept = new LRUCache({ max: entries, maxSize: maxBytes, ...time });
   }

@@ -61,7 +61,7 @@ export class StageQueue implements Iterable<Item> {
     return this.#newestAt;
   }
 
-  /** Earliest arrival among the items that need not run alone; 0 if there is none. */
+  /** Earliest arrival among the items that need not run alone; 0 without such items. */
   get oldestAt(): number {
     if (this.length === this.#alone) return 0;
     let oldest = Number.POSITIVE_INFINITY;

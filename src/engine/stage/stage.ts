@@ -282,7 +282,7 @@ export class Stage implements RouteStage {
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
     this.#recent.ran(runMs, this.#host.clock.now() - batch.dispatchedAt);
     this.meter.batchRan(runMs, batch.items.length);
-    // Only the call for all of them failed: alone, each gets the outcome of its own.
+    // Only the call for all of them failed: alone, each gets its own outcome.
     const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
     const again: Item[] = [];
     batch.items.forEach((item, index) => {

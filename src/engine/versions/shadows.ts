@@ -6,7 +6,7 @@ import { bareItem } from '../../wire/frames/items.ts';
 import { soleRoute } from '../routes/live-routes.ts';
 import { type Item, itemOn, type RouteStage } from '../stage/item.ts';
 
-/** A stage that also has requests of its own takes them before copies, and evicts copies first. */
+/** A stage that also has its own requests takes them before copies, and evicts copies first. */
 const LOWEST_PRIORITY = -(2 ** 31);
 
 export class Shadows {
@@ -25,7 +25,7 @@ export class Shadows {
       return;
     }
     const wire = { ...bareItem(this.#nextNumber(), payload), deadline, priority: LOWEST_PRIORITY, meta };
-    // A route of its own, so that no route of requests waits for it.
+    // A separate route, so that no route of requests waits for it.
     const copy = itemOn(soleRoute(base).leg, wire);
     copy.stage = stage;
     this.#copies.add(copy);

@@ -9,7 +9,7 @@ import type { Item } from '../stage/item.ts';
 export class VersionAdmission {
   readonly #queue: AdmissionQueue<Item>;
   readonly #give: (item: Item) => void;
-  /** The items that go to their stages now. One that fails there at once lets the next one in. */
+  /** The items that go to their stages now. An item that fails there at once lets the next item in. */
   readonly #admitted: Item[] = [];
 
   /** @param give gives an item to its stage, or to another one if that is no longer the right one */

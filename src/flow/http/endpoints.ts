@@ -232,7 +232,7 @@ export function pathOf({ url }: Pick<HttpInNode, 'url'>, root: string): string {
   return `${root === '/' ? '' : root}${url.startsWith('/') ? '' : '/'}${url}`;
 }
 
-/** Returns the endpoint as a model, whose name is the path; null if it is none. */
+/** Returns the endpoint as a model, whose name is the path; null if it is not one. */
 function modelOf(
   { method, url }: HttpInNode,
   { root, v2Paths }: EndpointFacts,
@@ -247,7 +247,7 @@ function modelOf(
 /** A header of the request, as a property of a message. */
 const HEADER = /^req\.headers(?:\.([\w-]+)|\[(["'])([\w-]+)\2\])$/;
 
-/** Returns the header that a property of a message stands for, in lower case; null if it is none. */
+/** Returns the header that a property of a message stands for, in lower case; null for other properties. */
 function headerOf(property: string): string | null {
   const found = HEADER.exec(property);
   return (found?.[1] ?? found?.[3])?.toLowerCase() ?? null;

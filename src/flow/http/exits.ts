@@ -7,7 +7,7 @@ import type { CompiledRoute } from '../routes.ts';
 import { findHandler, targetsOf } from '../walk.ts';
 import { type PartsExit, streamingResponse, writesParts } from './http-ways.ts';
 
-/** A value, or the reason why there is none. */
+/** A value, or the reason for its absence. */
 export type Result<T> = { readonly ok: true; readonly value: T } | No;
 interface No {
   readonly ok: false;

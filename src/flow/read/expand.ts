@@ -89,7 +89,7 @@ class Expansion {
       const { id, type, z = '', links = [] } = definition;
       if (type === 'subflow') this.#subflows.set(id, definition);
       addTo(this.#inside, z, id);
-      // Either end of a link may be the one that names the other.
+      // Either end of a link may name the other.
       if (type === 'link out') for (const target of [links].flat()) addTo(this.#links, id, target);
       if (type === 'link in') for (const source of [links].flat()) addTo(this.#links, source, id);
     }

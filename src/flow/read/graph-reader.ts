@@ -50,7 +50,7 @@ export function readGraph(flows: Flows, running: readonly RunningNode[], nodes: 
   return graph;
 }
 
-/** Adds nodes that have no definition of their own, such as the status output of a subflow. */
+/** Adds nodes without a definition, such as the status output of a subflow. */
 function addUndefined(flows: Flows, graph: Map<string, GraphNode>): void {
   const pending = [...graph.values()].flatMap(({ wires }) => wires.flat());
   for (let id = pending.pop(); id !== undefined; id = pending.pop()) {

@@ -52,10 +52,7 @@ export function createSource(config: SourceConfig, services: SourceServices): Bu
     case 'aimd':
       return new AimdSource({ ...source, baseline }, clock);
     case 'composite':
-      throw new ModeletError(
-        'config_invalid',
-        'source: a composite gate asks its members, and has no source of its own',
-      );
+      throw new ModeletError('config_invalid', 'source: a composite gate asks its members, and has no source itself');
     default:
       return source satisfies never;
   }

@@ -65,7 +65,7 @@ export class RedisSource implements BudgetSource {
       }
       return sampleOf(Number(text), value, askedAt);
     } catch (error) {
-      // Behind the address may be another server by now: one that was demoted keeps its connections, and may refuse to
+      // Another server may have the address by now: a demoted server keeps its connections, and may refuse to
       // answer or lack the key.
       drop();
       throw connection.failure ?? error;

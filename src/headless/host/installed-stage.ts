@@ -1,4 +1,4 @@
-/** Makes of a published stage one that this host can run, if its rules allow it: its workers, cores, files and modules. */
+/** Turns a published stage into a stage that this host can run, if its rules allow it: its workers, cores, files and modules. */
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -12,7 +12,7 @@ import { type PublishedStage, type StageFile, sha256Of } from '../../remote/noti
 export interface HostRules {
   /** Secret with which definitions are signed; null: what is not signed is read, too, as only local code runs. */
   readonly secret: string | null;
-  /** Whether the host runs only files and modules of its own. */
+  /** Whether the host runs only its own files and modules. */
   readonly onlyLocalCode: boolean;
   /** Names of the stages to serve; empty: all. */
   readonly stages: readonly string[];
@@ -23,7 +23,7 @@ export interface HostRules {
 }
 
 /**
- * Returns the stage as this host runs it, or null if it is none of the host's stages.
+ * Returns the stage as this host runs it, or null if the host does not run the stage.
  * @throws ModeletError `config_invalid` that says why the host does not run it.
  */
 export async function installed(published: PublishedStage, rules: HostRules): Promise<PlannedStage | null> {

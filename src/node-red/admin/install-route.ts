@@ -48,7 +48,7 @@ export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler): void {
     look(RED, request.query).then(
       ({ plan, ...standing }) => {
         const refused = plan ? whyRefused(RED.settings as InstallSettings, request.query['source']) : null;
-        // `what` names the packages on the button; blank if there is none.
+        // `what` names the packages on the button; blank without packages.
         response.json({ ...standing, what: plan?.what ?? '', refused, installation: installer.installation });
       },
       (thrown: unknown) => response.status(statusOf(thrown)).json({ error: asError(thrown).message }),

@@ -1,4 +1,4 @@
-/** Reads from the running runtime nodes what their engines serve at addresses of their own. */
+/** Reads from the running runtime nodes what their engines serve at their own addresses. */
 import type { NodeAPI } from 'node-red';
 import { type HttpSettings, jsonLimit, pathRules } from '../../config/http/http-settings.ts';
 import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/endpoints.ts';

@@ -154,7 +154,9 @@ function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: DrawnFlows): st
     ...timesOf(gate),
     endless(gate, drawn),
     severalStages(gate, drawn),
-    gate.elsewhere === null ? null : `it counts what is on another tab: ${gate.elsewhere}; select one of its own tab`,
+    gate.elsewhere === null
+      ? null
+      : `it counts what is on another tab: ${gate.elsewhere}; select a gate of its own tab`,
   ].filter((warning) => warning !== null);
 }
 

@@ -164,7 +164,7 @@ export class BodyReader {
 
   /** Answers an error of the parsers that read forms and bytes. Node-RED answers those of what stands in front. */
   #failed(thrown: unknown, request: HttpRequest, response: HttpResponse, next: Next): void {
-    // Nobody waits for an answer if the client has gone before the whole body was there.
+    // No answer is needed if the client has gone before the whole body was there.
     const isGone = request.destroyed && !request.complete;
     const code = !isGone && !response.headersSent && this.#arrived.has(request) ? codeOf(thrown, request) : undefined;
     if (code === undefined) next(thrown);
@@ -179,7 +179,7 @@ export class BodyReader {
   }
 }
 
-/** Puts a handler into an Express stack, as a layer like the one that is there. */
+/** Puts a handler into an Express stack, as a layer like the present layer. */
 function insert(stack: Layer[], at: number, handle: Handler | ErrorHandler): void {
   const like = stack[at] ?? (stack.at(-1) as Layer);
   stack.splice(at, 0, Object.assign(Object.create(Object.getPrototypeOf(like)), like, { handle, name: READER }));

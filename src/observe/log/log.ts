@@ -1,6 +1,6 @@
 /**
  * The log of a process: pino with one destination. Each runtime and each gate logs through a child of it, with
- * bindings of its own, and a runtime with its own level. No secret reaches the destination.
+ * its own bindings, and a runtime with its own level. No secret reaches the destination.
  */
 import { type DestinationStream, type LogFn, type Logger, levels, destination as openDestination, pino } from 'pino';
 import type { LogLevel, LogRecord, LogValue } from '../../core/model.ts';

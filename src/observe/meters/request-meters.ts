@@ -119,7 +119,7 @@ interface TimedRequest {
 export class SlowRequests {
   readonly #slowest: Slowest<SettledRequest> = new Slowest();
 
-  /** Notes a settled request. Runs for every request, so it returns early for one that is too fast to keep. */
+  /** Notes a settled request. Runs for every request, so it returns early for a request that is too fast to keep. */
   note(
     { caller: { requestId, gateMs }, openedAt, sentAt }: TimedRequest,
     { outcome, timings, gathered }: Settlement,

@@ -24,7 +24,7 @@ export interface StageInterval {
   readonly meanBatch: number | null;
   /** Mean run time of the answered items, in ms; null if none was answered. */
   readonly runMs: number | null;
-  /** Fraction (0 to 1) of requests that needed no run of their own; null if the cache is off or no request came. */
+  /** Fraction (0 to 1) of requests that needed no separate run; null if the cache is off or no request came. */
   readonly cached: number | null;
 }
 
@@ -95,7 +95,7 @@ function stageBetween(earlier: StageReading, { queue, workers, ready, reading }:
   return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run), cached: cachedPart(since) };
 }
 
-/** Returns the fraction of requests that needed no run of their own; null if none came while the cache was on. */
+/** Returns the fraction of requests that needed no separate run; null if none came while the cache was on. */
 export function cachedPart({ cache: { hit, miss, joined } }: StageReading): number | null {
   const asked = hit + miss + joined;
   return asked > 0 ? rounded((hit + joined) / asked) : null;

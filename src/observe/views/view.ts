@@ -76,7 +76,7 @@ export interface StageView extends JudgedStage {
   readonly runP50: number | null;
   readonly runP99: number | null;
   /**
-   * Fraction of requests since the earlier look that needed no run of their own; null if the cache is off or no request
+   * Fraction of requests since the earlier look that needed no separate run; null if the cache is off or no request
    * came.
    */
   readonly cached: number | null;

@@ -96,7 +96,7 @@ export class ChildProcess extends StartedChild {
   #channelEnded(error: Error | null): void {
     this.#channelClosed = true;
     if (this.#exit !== null) this.#bury(this.#exit);
-    // The parent cannot reach a child without a channel. Most such children exit by themselves, but one that sent
+    // The parent cannot reach a child without a channel. Most such children exit by themselves, but a child that sent
     // garbage or runs a busy loop does not. Garbage is a cause of death; a broken pipe (ECONNRESET) is only its effect.
     else this.kill(isModeletError(error) ? error : null);
   }

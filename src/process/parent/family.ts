@@ -1,5 +1,5 @@
 /**
- * Finds and kills what a launched process has started, also in sessions of their own (`detached`, `start_new_session`),
+ * Finds and kills what a launched process has started, also in other sessions (`detached`, `start_new_session`),
  * which a signal to the process group does not reach. Two traces lead to them in /proc: a mark in the environment, which
  * they inherit and keep when their parents have died, and the ids of the parents, for those that lost the mark.
  */

@@ -53,7 +53,7 @@ export class LineGroups {
     this.#lines = [];
     this.#inTraceback = false;
     this.#onMessage(shortened(message));
-    // Empty lines after a single line are output of their own; after several lines they only end the message.
+    // Empty lines after a single line are separate output; after several lines they only end the message.
     const emptyLines = length === 1 ? this.#emptyLines : 0;
     this.#emptyLines = 0;
     for (let index = 0; index < emptyLines; index += 1) this.#onMessage('');
@@ -104,7 +104,7 @@ export class StderrTail {
   /**
    * Explains an end. The first line has the line that tells why, because clients get nothing else: older lines may be of
    * other requests.
-   * @param how how the child ended; one that was killed from outside had no time for words about it
+   * @param how how the child ended; a child that was killed from outside had no time to explain
    */
   explain(how: string, isKilled: boolean): string {
     const { text } = this;

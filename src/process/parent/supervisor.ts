@@ -157,7 +157,7 @@ export class Supervisor {
     return serves && child.isReachable ? child : null;
   }
 
-  /** Sends a frame to the recipient; drops the frame if there is none. */
+  /** Sends a frame to the recipient; drops the frame if there is no recipient. */
   send(frame: Frame): void {
     this.recipient?.send(frame);
   }

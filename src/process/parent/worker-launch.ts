@@ -1,4 +1,4 @@
-/** Starts workers that are processes of their own, by Node.js or Python; the end of one costs that worker alone. */
+/** Starts workers as separate processes, by Node.js or Python; the end of one costs that worker alone. */
 import { fileURLToPath } from 'node:url';
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';

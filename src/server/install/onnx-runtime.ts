@@ -12,7 +12,7 @@ const VERSION = '>=1.22.0';
 /** Returns the installed version, or null. `folders`: where workers begin to look, upwards. */
 export function onnxRuntimeVersion(folders: readonly string[]): string | null {
   for (const folder of folders) {
-    // Not by `require`, which would remember in this process that there is none.
+    // Not by `require`, which would remember in this process that the package is missing.
     for (const modules of createRequire(join(folder, 'package.json')).resolve.paths(ONNX_PACKAGE) ?? []) {
       const version = versionIn(join(modules, ONNX_PACKAGE, 'package.json'));
       if (version !== null) return version;
@@ -32,7 +32,7 @@ function versionIn(manifest: string): string | null {
 
 /**
  * Whether its builds can run on this machine: on Linux they need the C library of GNU, which Alpine lacks.
- * @param glibc version of that library; null if there is none
+ * @param glibc version of that library; null without the library
  */
 export function suitsOnnxRuntime(platform: string = process.platform, glibc: string | null = glibcVersion()): boolean {
   return platform !== 'linux' || glibc !== null;

@@ -29,7 +29,7 @@ const TRIAL = {
   runMs: 10_000,
   /** Time for the modelet to stop, in ms. */
   stopMs: 2000,
-  /** Largest JavaScript heap of the worker in MB, if the stage has no limit of its own. */
+  /** Largest JavaScript heap of the worker in MB, if the stage sets no limit. */
   heapMb: 512,
   inputBytes: 1024 * 1024,
   resultBytes: 4 * 1024 * 1024,

@@ -1,6 +1,6 @@
 /**
  * The live shares of versions: those that differ from what the flow gives, because a user asked for it or too many
- * requests failed. They outlive engines, runtimes and deploys, and with a store this process, until somebody restores
+ * requests failed. They outlive engines, runtimes and deploys, and with a store this process, until a user restores
  * them, or a deploy changes the list of versions or their code. All runtimes of a process share one of these.
  */
 import type { EnginePlan, StageDefinition } from '../../config/stage-definition.ts';
@@ -27,7 +27,7 @@ const NO_STORE: SharesStore = { load: () => [], save: () => {} };
 
 export class LiveShares {
   readonly #store: SharesStore;
-  /** By id of the base, the one that changed last at the end; null: not loaded yet. */
+  /** By id of the base, the last changed at the end; null: not loaded yet. */
   #all: Map<string, SavedShares> | null = null;
   /** Bases whose shares an earlier process saved, and that no log line of this process names. */
   readonly #unannounced: Set<string> = new Set();
@@ -72,7 +72,7 @@ export class LiveShares {
     }
   }
 
-  /** Changes the share of a version, so that no death of an engine can undo it. No effect if the stage is none. */
+  /** Changes the share of a version, so that no death of an engine can undo it. Does nothing unless the stage is a version. */
   act(plan: EnginePlan, version: number, action: VersionAction): void {
     const id = plan.stages.find(({ ref }) => ref === version)?.id;
     const base = plan.stages.find(({ versions }) => versions?.list.some(({ stage }) => stage === id));
@@ -132,7 +132,7 @@ function describe({ shares }: SavedShares, { versions }: StageDefinition, { stag
     if (cause === 'drawn') return [];
     const name = stages.find((stage) => stage.id === id)?.name ?? id;
     const drawn = versions?.list.find(({ stage }) => stage === id);
-    const why = cause === 'failures' ? 'too many requests failed' : 'somebody asked for it';
+    const why = cause === 'failures' ? 'too many requests failed' : 'on request';
     return [`${name} ${mode} ${share} % instead of ${drawn?.mode} ${drawn?.share} % (${why})`];
   });
   return `its versions keep the shares that they had before the restart: ${parts.join(', ')}`;

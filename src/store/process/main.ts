@@ -70,7 +70,7 @@ async function close(): Promise<void> {
 function giveUp(queue: SqliteQueue, channel: Channel): void {
   store = { tag: 'none' };
   queue.close();
-  void endWithError(channel, storeError(queue.file, 'lost', 'is closed: somebody has deleted its marker'));
+  void endWithError(channel, storeError(queue.file, 'lost', 'is closed: its marker was deleted'));
 }
 
 /** Runs the calls of a frame in one transaction, with one fsync. If one of them fails, runs each on its own. */

@@ -127,7 +127,7 @@ export class StoreFile {
   }
 
   #lost(change: string): Error {
-    const remedy = `put back the file that was there; or delete ${this.#marker} to use the present file, or a new one if there is none`;
+    const remedy = `put back the file that was there; or delete ${this.#marker} to use the present file, or a new one if it is missing`;
     return storeError(this.#path, 'lost', `${change}: ${remedy}`);
   }
 }

@@ -64,7 +64,7 @@ export class BulkLane {
   }
 
   /**
-   * Queues the part of the frame that belongs in the lane, or has to follow one that waits there. Returns the rest, to be
+   * Queues the part of the frame that belongs in the lane, or has to follow a frame that waits there. Returns the rest, to be
    * sent at once, or null if none.
    */
   take(frame: Frame): Frame | null {

@@ -93,7 +93,7 @@ class Measure {
 
 /** Returns why a result is rejected that would arrive as `{}`. */
 export function withoutData(value: object, where: string): string {
-  return `${where} is a ${className(value)}, which has no data of its own: ${RETURN_DATA}`;
+  return `${where} is a ${className(value)}, which has no own data: ${RETURN_DATA}`;
 }
 
 function bytesOf(value: bigint): number {

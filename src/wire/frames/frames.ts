@@ -175,7 +175,7 @@ export function cancelledIn(frame: Frame, cancelled: ReadonlySet<RequestNumber>)
   return frame.items.map(({ id }) => id).filter((id) => cancelled.has(id));
 }
 
-/** Forgets the cancelled requests of batches that are not in `waiting`. There may always be one that waits. */
+/** Forgets the cancelled requests of batches that are not in `waiting`. Some batch may always wait. */
 export function keepCancelled(cancelled: Set<RequestNumber>, waiting: readonly Frame[]): void {
   const kept = waiting.flatMap((frame) => cancelledIn(frame, cancelled));
   cancelled.clear();

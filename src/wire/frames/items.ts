@@ -8,7 +8,7 @@
  *   meta   JSON of the topic and id of a message, for stages that want them besides the payload; in outcomes of a
  *          gather report
  *
- * A failed item has a payload of its own form: the error and, if the server does not have it, the input of the failing stage.
+ * A failed item has a special payload: the error and, if the server does not have it, the input of the failing stage.
  *
  *   codec   codec of the input; `none` if there is no input and the bytes are only the error
  *   bytes   u32 length of the error | u32 0 | the error, see error-codec.ts, padded to 8 | the input

@@ -16,7 +16,7 @@ const TAKEN = ['runtime', 'stage', 'worker', 'le'];
 
 /**
  * Returns the description as it is kept.
- * @param known the earlier description with this name; null if there is none
+ * @param known the earlier description with this name; null without one
  * @throws TypeError for a description that breaks a rule
  */
 export function ruledMetric({ type, name, help, labels, buckets }: OwnMetric, known: OwnMetric | null): OwnMetric {

@@ -18,7 +18,7 @@ type StepFunction = (sequences: readonly Sequence[]) => unknown;
 type SequenceEnd =
   | { readonly tag: 'result'; readonly value: unknown }
   | { readonly tag: 'failed'; readonly error: unknown }
-  /** Nobody waits for it any more. */
+  /** No request waits for it any more. */
   | { readonly tag: 'left' };
 
 export class StepLoop {
@@ -159,7 +159,7 @@ class RunningSequence implements Sequence {
 
   #result(): unknown {
     if (this.#end?.tag === 'failed') throw this.#end.error;
-    if (this.#end?.tag === 'left') throw this.#signal.reason ?? new Error('nobody waits for the result');
+    if (this.#end?.tag === 'left') throw this.#signal.reason ?? new Error('no request waits for the result');
     return this.#end?.value;
   }
 }

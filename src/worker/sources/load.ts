@@ -17,6 +17,6 @@ export async function loadSource(definition: Loadable, context: ModeletContext):
       // Imported lazily, like every module that few workers need: loading it takes longer than a worker's start.
       return (await import('./onnx.ts')).loadOnnx(source, definition, context);
     case 'python':
-      throw new Error('Python runs in workers of its own');
+      throw new Error('Python runs in separate workers');
   }
 }

@@ -78,9 +78,9 @@ describe('a result of a modelet in JavaScript', () => {
   });
 
   const refused: readonly (readonly [give: string, why: RegExp])[] = [
-    ['handle', /^the value is a Session, which has no data of its own: return its data as a plain object, an array/],
-    ['[{ model: handle }]', /^the value at 0\.model is a Session, which has no data of its own: return its data/],
-    ['{ at: new Date(0), model: handle }', /is a Session, which has no data of its own: return its data/],
+    ['handle', /^the value is a Session, which has no own data: return its data as a plain object, an array/],
+    ['[{ model: handle }]', /^the value at 0\.model is a Session, which has no own data: return its data/],
+    ['{ at: new Date(0), model: handle }', /is a Session, which has no own data: return its data/],
     ['{ answer: Promise.resolve(1) }', /^the value at answer is a Promise, .*: await it$/],
     ['new WeakMap()', /is a WeakMap, .*: return its data/],
     ['new Headers()', /is a Headers, .*: return its data/],

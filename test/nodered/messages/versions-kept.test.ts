@@ -82,7 +82,7 @@ describe('the live share of a version', () => {
   test('is that of the last action, and none after undo', async () => {
     await act('promote');
     // The action was answered, so it is on the disk.
-    assert.match(await restart('SIGKILL'), /new answer 100 % instead of answer 50 % \(somebody asked for it\)/);
+    assert.match(await restart('SIGKILL'), /new answer 100 % instead of answer 50 % \(on request\)/);
     assert.deepEqual(await answers(), ['new']);
     await act('restore');
     assert.doesNotMatch(await restart('SIGTERM'), KEPT);

@@ -2,7 +2,7 @@
  * The workers of a pool and their roles. One worker serves at each index. Workers are replaced because of their age,
  * their memory or a user's request, one at a time, so that a stage never needs memory for twice its workers: the
  * replacement is warm before it takes over, and the old worker finishes its batches and ends. stage-pools.ts says why a
- * whole pool is succeeded by rules of its own.
+ * whole pool is replaced by other rules.
  *
  *   serving      gets batches                                          -> retired (its replacement is ready)
  *   replacement  starts, to serve at the index of the present worker   -> serving (ready) | retired (no longer wanted)

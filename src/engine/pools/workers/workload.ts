@@ -205,7 +205,7 @@ class RunLimit {
     return startedAt <= this.#overSince;
   }
 
-  /** Sets the timer if there is none. Call when the worker has got or begun a run. */
+  /** Sets the timer unless it is set. Call when the worker has got or begun a run. */
   begin(): void {
     if (!this.#timer) this.set();
   }

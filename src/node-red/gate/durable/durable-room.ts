@@ -83,7 +83,7 @@ export class DurableRoom {
     });
     this.#view = new DurableView(queue, clock, {
       onStats: ({ ready }) => {
-        // An item that must run alone, or one that waited for such an item, may be claimable by now.
+        // An item that must run alone, or an item that waited for such an item, may be claimable by now.
         if (ready > 0) this.#pump.wake();
         outlet.onChange();
       },

@@ -70,7 +70,7 @@ export class DurableRooms {
       opened.room.reconfigure(deployed.config);
       return;
     }
-    // Another place has items of its own.
+    // Another place has its own items.
     if (opened) void this.close(deployed.id);
     this.#opened.set(deployed.id, this.#open(gate, deployed, address));
   }

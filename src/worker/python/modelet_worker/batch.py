@@ -23,7 +23,7 @@ class Run(NamedTuple):
     max_payload_bytes: int
     is_cancelled: Callable[[float], bool]
     check_output: Optional[OutputCheck] = None
-    # None for examples: nobody waits for their parts.
+    # None for examples, whose parts are not sent.
     parts: Optional[PartsOut] = None
     # Call before code of the modelet runs for these requests: it can be cancelled from then on.
     begin: Callable[[Sequence[float]], None] = lambda _ids: None

@@ -84,7 +84,7 @@ def _to_wire(error: BaseException, depth: int) -> Dict[str, Any]:
 
 
 def stack_of(error: BaseException) -> str:
-    """Returns the traceback from the user's code on. The worker's own frames before it help nobody."""
+    """Returns the traceback from the user's code on. The worker's own frames before it are of no use."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(HERE):
         frames = frames.tb_next

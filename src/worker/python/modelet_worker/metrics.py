@@ -1,7 +1,7 @@
 """
 The metrics that a modelet declares itself, and their rules. Counters and histograms hold what they have gained since the
 last report, which `take` returns with the new values of gauges. src/worker/modelet/own-metrics.ts and metric-rules.ts do
-the same for JavaScript. A modelet may use its metrics in threads of its own.
+the same for JavaScript. A modelet may use its metrics in its own threads.
 """
 import json
 import math
@@ -205,7 +205,7 @@ class Metrics:
             known = self._declared.get(about["name"])
             if known is None:
                 known = kind(self, about)
-                # A metric beyond the limit works, but nobody sees it.
+                # A metric beyond the limit works, but is not shown.
                 if len(self._declared) < MOST_METRICS:
                     self._declared[about["name"]] = known
             # Code that only looks a metric up need not repeat its help.

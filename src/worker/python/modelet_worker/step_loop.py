@@ -19,7 +19,7 @@ MOST_AHEAD = 16
 class Sequence:
     """
     A request within a modelet that runs step by step. It ends with `end` or `fail`, whichever the modelet calls first;
-    one that is cancelled or late takes no further step, and what the modelet still says of it is ignored.
+    a request that is cancelled or late takes no further step, and what the modelet still says of it is ignored.
 
     `input`: what `preprocess` returned, or the input. `state`: the modelet's own, None in the sequence's first step.
     """
@@ -31,7 +31,7 @@ class Sequence:
         self._on_room = on_room
         self._error: Optional[Exception] = None
         self._result: Any = None
-        # "ended": by the modelet; "left": nobody waits for it any more.
+        # "ended": by the modelet; "left": no request waits for it any more.
         self._end: Optional[str] = None
         self._changed: Optional["asyncio.Future[None]"] = None
 
