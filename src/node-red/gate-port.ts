@@ -25,7 +25,7 @@ export interface LeaseHold {
 }
 
 /** The flows of a deploy. */
-export interface DrawnFlows {
+export interface DeployedFlows {
   readonly graph: Graph;
   readonly live: LiveNodes;
   /** By stage. */
@@ -72,7 +72,7 @@ export interface GatePort {
   lost(msg: PipelineMessage): void;
   /** Call when a runtime has reported its load. */
   loadChanged(): void;
-  compile(drawn: DrawnFlows): CompiledGates;
+  compile(drawn: DeployedFlows): CompiledGates;
   closeAll(error: ModeletError): void;
   /** Resolves when no process of a gate runs any more. */
   closed(): Promise<void>;

@@ -8,7 +8,7 @@ import type { Graph } from '../../flow/graph.ts';
 import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
 import { whyNoSqlite } from '../../store/work-queue.ts';
-import type { DrawnFlows, GateTerms } from '../gate-port.ts';
+import type { DeployedFlows, GateTerms } from '../gate-port.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 
 export interface DeployedGate extends GateTerms {
@@ -34,7 +34,7 @@ interface DeployedGates {
 }
 
 /** Compiles all gates. */
-export function deployGates(drawn: DrawnFlows): DeployedGates {
+export function deployGates(drawn: DeployedFlows): DeployedGates {
   const invalid = new Map<string, string>();
   const { graph, live } = drawn;
   const gates: UsableGate[] = [];
@@ -147,7 +147,7 @@ function isOnCircle({ id, config }: DeployedGate, deployed: ReadonlyMap<string, 
   return [...walk(membersOf(config), behind)].includes(id);
 }
 
-function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: DrawnFlows): string[] {
+function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: DeployedFlows): string[] {
   return [
     neverOpens(gate),
     neverCloses(gate, drawn),
@@ -173,7 +173,7 @@ function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
 }
 
 /** Warns if the gate never closes: the stage's queue is full before the saturation reaches the closing level. */
-function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, drawn: DrawnFlows): string | null {
+function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, drawn: DeployedFlows): string | null {
   const found = stage === null ? undefined : drawn.live.get(stage)?.config;
   if (config.source.kind !== 'saturation' || stage === null || !found || found instanceof ModeletError) return null;
   const { capacity, workers, concurrency, name } = found as StageConfig;
@@ -199,14 +199,14 @@ function timesOf({ config, limits }: Pick<DeployedGate, 'config' | 'limits'>): (
   ];
 }
 
-function endless({ id, config }: Pick<DeployedGate, 'id' | 'config'>, { graph }: DrawnFlows): string | null {
+function endless({ id, config }: Pick<DeployedGate, 'id' | 'config'>, { graph }: DeployedFlows): string | null {
   if (nearest(graph, id, 'stage').length > 0 || nearest(graph, id, 'collector').length > 0) return null;
   return `nothing behind it tells when a request has ended: each counts for ${config.leaseMs} ms; wire a result collector`;
 }
 
 function severalStages(
   { id, config, stage }: Pick<DeployedGate, 'id' | 'config' | 'stage'>,
-  drawn: DrawnFlows,
+  drawn: DeployedFlows,
 ): string | null {
   const near = config.stage === '' ? nearest(drawn.graph, id, 'stage') : [];
   if (near.length < 2 || config.source.kind !== 'saturation') return null;
@@ -218,7 +218,7 @@ function severalStages(
  * Returns the selected stage or members that are on other tabs, in words, or null. This is usually
  * intended, but a gate that was copied without its stage still refers to the stage on the original tab.
  */
-function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: DrawnFlows): string | null {
+function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: DeployedFlows): string | null {
   const tab = live.get(id)?.node.z;
   const chosen = source.kind === 'composite' ? source.members : [stage];
   const found = chosen.flatMap((other) => {
