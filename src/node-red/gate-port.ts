@@ -25,7 +25,7 @@ export interface LeaseHold {
 }
 
 /** The flows of a deploy. */
-export interface DeployedFlows {
+export interface FlowFacts {
   readonly graph: Graph;
   readonly live: LiveNodes;
   /** By stage. */
@@ -72,7 +72,7 @@ export interface GatePort {
   lost(msg: PipelineMessage): void;
   /** Call when a runtime has reported its load. */
   loadChanged(): void;
-  compile(drawn: DeployedFlows): CompiledGates;
+  compile(drawn: FlowFacts): CompiledGates;
   closeAll(error: ModeletError): void;
   /** Resolves when no process of a gate runs any more. */
   closed(): Promise<void>;

@@ -8,7 +8,7 @@ import type { Graph } from '../../flow/graph.ts';
 import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
 import { whyNoSqlite } from '../../store/work-queue.ts';
-import type { DeployedFlows, GateTerms } from '../gate-port.ts';
+import type { FlowFacts, GateTerms } from '../gate-port.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 
 export interface DeployedGate extends GateTerms {
@@ -34,9 +34,9 @@ interface DeployedGates {
 }
 
 /** Compiles all gates. */
-export function deployGates(drawn: DeployedFlows): DeployedGates {
+export function deployGates(flows: FlowFacts): DeployedGates {
   const invalid = new Map<string, string>();
-  const { graph, live } = drawn;
+  const { graph, live } = flows;
   const gates: UsableGate[] = [];
   for (const gate of live.of('gate')) {
     if (gate.config instanceof ModeletError) invalid.set(gate.node.id, gate.config.message);
@@ -50,9 +50,9 @@ export function deployGates(drawn: DeployedFlows): DeployedGates {
   for (const { node, config } of gates) {
     try {
       const placed = placeGate(node.id, config, graph, live);
-      const elsewhere = elsewhereOf(node.id, config, drawn);
+      const elsewhere = elsewhereOf(node.id, config, flows);
       const gate = { id: node.id, name: names.get(node.id) ?? node.id, config, elsewhere, ...placed };
-      deployed.set(node.id, { ...gate, warnings: warningsOf(gate, drawn) });
+      deployed.set(node.id, { ...gate, warnings: warningsOf(gate, flows) });
     } catch (thrown) {
       invalid.set(node.id, (thrown as Error).message);
     }
@@ -147,13 +147,13 @@ function isOnCircle({ id, config }: DeployedGate, deployed: ReadonlyMap<string, 
   return [...walk(membersOf(config), behind)].includes(id);
 }
 
-function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: DeployedFlows): string[] {
+function warningsOf(gate: Omit<DeployedGate, 'warnings'>, flows: FlowFacts): string[] {
   return [
     neverOpens(gate),
-    neverCloses(gate, drawn),
+    neverCloses(gate, flows),
     ...timesOf(gate),
-    endless(gate, drawn),
-    severalStages(gate, drawn),
+    endless(gate, flows),
+    severalStages(gate, flows),
     gate.elsewhere === null
       ? null
       : `it counts what is on another tab: ${gate.elsewhere}; select a gate of its own tab`,
@@ -173,11 +173,11 @@ function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
 }
 
 /** Warns if the gate never closes: the stage's queue is full before the saturation reaches the closing level. */
-function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, drawn: DeployedFlows): string | null {
-  const found = stage === null ? undefined : drawn.live.get(stage)?.config;
+function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, flows: FlowFacts): string | null {
+  const found = stage === null ? undefined : flows.live.get(stage)?.config;
   if (config.source.kind !== 'saturation' || stage === null || !found || found instanceof ModeletError) return null;
   const { capacity, workers, concurrency, name } = found as StageConfig;
-  const batchSize = drawn.batching.get(stage)?.maxBatchSize ?? 1;
+  const batchSize = flows.batching.get(stage)?.maxBatchSize ?? 1;
   const running = workers.length * concurrency * batchSize;
   const most = capacity + running;
   const maxSys = config.maxSys ?? workers.length * config.maxConcurrency;
@@ -199,18 +199,18 @@ function timesOf({ config, limits }: Pick<DeployedGate, 'config' | 'limits'>): (
   ];
 }
 
-function endless({ id, config }: Pick<DeployedGate, 'id' | 'config'>, { graph }: DeployedFlows): string | null {
+function endless({ id, config }: Pick<DeployedGate, 'id' | 'config'>, { graph }: FlowFacts): string | null {
   if (nearest(graph, id, 'stage').length > 0 || nearest(graph, id, 'collector').length > 0) return null;
   return `nothing behind it tells when a request has ended: each counts for ${config.leaseMs} ms; wire a result collector`;
 }
 
 function severalStages(
   { id, config, stage }: Pick<DeployedGate, 'id' | 'config' | 'stage'>,
-  drawn: DeployedFlows,
+  flows: FlowFacts,
 ): string | null {
-  const near = config.stage === '' ? nearest(drawn.graph, id, 'stage') : [];
+  const near = config.stage === '' ? nearest(flows.graph, id, 'stage') : [];
   if (near.length < 2 || config.source.kind !== 'saturation') return null;
-  const name = drawn.live.get(stage ?? '')?.node.name || stage;
+  const name = flows.live.get(stage ?? '')?.node.name || stage;
   return `${near.length} stages are equally near: the workers of ${name} count; select one`;
 }
 
@@ -218,7 +218,7 @@ function severalStages(
  * Returns the selected stage or members that are on other tabs, in words, or null. This is usually
  * intended, but a gate that was copied without its stage still refers to the stage on the original tab.
  */
-function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: DeployedFlows): string | null {
+function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: FlowFacts): string | null {
   const tab = live.get(id)?.node.z;
   const chosen = source.kind === 'composite' ? source.members : [stage];
   const found = chosen.flatMap((other) => {

@@ -12,7 +12,7 @@ import type { Credentials as SourceCredentials } from '../../gate/sources/http-e
 import type { MeasuredGate } from '../../observe/export/collect.ts';
 import type { GateSnapshot, GateView } from '../../observe/views/gate-snapshot.ts';
 import type { Service } from '../../server/service.ts';
-import type { CompiledGates, DeployedFlows, GatePort, LeaseHold } from '../gate-port.ts';
+import type { CompiledGates, FlowFacts, GatePort, LeaseHold } from '../gate-port.ts';
 import { logFault } from '../log.ts';
 import { refuse } from '../request/error-exit.ts';
 import type { Done, PipelineMessage } from '../request/messages.ts';
@@ -158,7 +158,7 @@ export class Gates implements GatePort {
     return this.rooms.complete(gate.snapshot());
   }
 
-  compile(drawn: DeployedFlows): CompiledGates {
+  compile(drawn: FlowFacts): CompiledGates {
     const { gates, invalid, doubled } = deployGates(drawn);
     return { usable: gates, invalid, doubled, apply: () => this.#apply(gates) };
   }
