@@ -50,7 +50,7 @@ export function readBody(request: IncomingMessage, body: BodyToRead, events: Bod
   const { coding, length, most } = body;
   const decoder = coding === 'identity' ? null : DECODERS[coding]();
   const source: Readable = decoder ? request.pipe(decoder) : request;
-  const gathered = new Gathered(decoder ? null : length);
+  const gathered = new BodyChunks(decoder ? null : length);
   const stop = (): void => {
     source.off('data', onData).off('end', onEnd);
     if (!decoder) return;
@@ -75,7 +75,7 @@ export function readBody(request: IncomingMessage, body: BodyToRead, events: Bod
 }
 
 /** The bytes of a body that have arrived: in chunks, or in their place in the whole body. */
-class Gathered {
+class BodyChunks {
   readonly #length: number | null;
   #chunks: Buffer[] = [];
   #whole: Buffer | null = null;

@@ -8,7 +8,7 @@
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import { httpRoot, jsonLimit, pathRules } from '../config/http/http-settings.ts';
-import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/endpoints.ts';
+import type { ListenerSpec } from '../core/endpoints.ts';
 import { originsOf, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { withVersions } from '../flow/versions.ts';
 import type { Log } from '../observe/log/log.ts';
@@ -22,14 +22,9 @@ import type { HeadlessFlows } from './compile-flows.ts';
 type ServerState = 'starting' | 'serving' | 'draining' | 'ended';
 
 /** The runtime that is served, and where. */
-export interface ServedRuntime {
+export interface ServedRuntime extends Pick<ListenerSpec, 'address' | 'tls' | 'keys' | 'endpoints'> {
   readonly id: string;
   readonly config: RuntimeConfig;
-  readonly endpoints: readonly EndpointSpec[];
-  readonly address: ListenAddress;
-  readonly tls: TlsFiles | null;
-  /** null: everybody may use the endpoints. */
-  readonly keys: readonly ClientKey[] | null;
 }
 
 export class HeadlessServer {

@@ -9,7 +9,7 @@ import { PriorityFifo } from '../core/queues/fifo.ts';
 import { Table } from '../core/table.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 
-interface Waiting<One> {
+interface WaitingItem<One> {
   readonly item: One;
   readonly stage: number;
 }
@@ -17,20 +17,20 @@ interface Waiting<One> {
 interface Door<One> {
   /** Patient requests that were sent and have not settled. */
   sent: number;
-  readonly waiting: PriorityFifo<Waiting<One>>;
+  readonly waiting: PriorityFifo<WaitingItem<One>>;
 }
 
 /** State of a request at the entrance. Only `AdmissionQueue` writes it. */
-type Place<One> =
+type AdmissionState<One> =
   | { readonly tag: 'sent'; readonly stage: number }
-  | { readonly tag: 'waiting'; readonly stage: number; readonly node: FifoNode<Waiting<One>> };
+  | { readonly tag: 'waiting'; readonly stage: number; readonly node: FifoNode<WaitingItem<One>> };
 
 export class AdmissionQueue<One extends WireItem = WireItem> {
   readonly #send: (item: One) => void;
   /** Most requests that may wait at all doors together; 0 means no limit. */
   readonly #mostWaiting: number;
   readonly #doors: Map<number, Door<One>> = new Map();
-  readonly #places: Table<Place<One>> = new Table();
+  readonly #places: Table<AdmissionState<One>> = new Table();
   #waiting = 0;
 
   constructor(mostWaiting: number, send: (item: One) => void) {

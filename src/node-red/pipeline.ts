@@ -6,7 +6,7 @@ import type { Node, NodeAPI } from 'node-red';
 import { ownFile } from '../config/folders.ts';
 import { systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import { AccessTable } from '../endpoint/clients/clients.ts';
+import { AccessTable } from '../endpoint/access.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
 import { clientsOf, originsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
 import { flowsWith } from '../flow/read/running-nodes.ts';

@@ -28,7 +28,7 @@ export interface Described {
 }
 
 /** A stage, and the ways that lead on from it. */
-interface Passed {
+interface PassedStage {
   readonly stage: string;
   readonly ways: Ways;
 }
@@ -36,9 +36,9 @@ interface Passed {
 /** All pipeline nodes downstream of one HTTP-in node. */
 interface Behind {
   readonly first: Ways;
-  readonly stages: readonly Passed[];
+  readonly stages: readonly PassedStage[];
   /** `stages` without those behind a durable gate, whose results no HTTP client waits for. */
-  readonly answering: readonly Passed[];
+  readonly answering: readonly PassedStage[];
   readonly gates: ReadonlySet<string>;
 }
 
@@ -72,8 +72,8 @@ function lookBehind(graph: Graph, httpIn: string): Behind {
 }
 
 /** Follows the ways from stage to stage. Returns all stages reached; does not enter stages that are not `wanted`. */
-function follow(graph: Graph, first: Ways, wanted: (reached: Reached) => boolean): Passed[] {
-  const passed: Passed[] = [];
+function follow(graph: Graph, first: Ways, wanted: (reached: Reached) => boolean): PassedStage[] {
+  const passed: PassedStage[] = [];
   const next = (at: Reached): Reached[] => {
     const ways = waysFrom(graph, at);
     passed.push({ stage: at.id, ways });
@@ -145,7 +145,7 @@ function isDurable(graph: Graph, id: string): boolean {
 }
 
 /** Returns the status and content type that an HTTP response node sends. */
-function sentBy({ statusCode, headers }: HttpResponseNode): Omit<Result, 'stage'> & { readonly setsStatus: boolean } {
+function sentBy({ statusCode, headers }: HttpResponseNode): Omit<ResultAnswer, 'stage'> & { readonly setsStatus: boolean } {
   const type = Object.entries(headers).find(([name]) => name.toLowerCase() === 'content-type')?.[1];
   const contentType = typeof type === 'string' ? mediaTypeOf(type) : null;
   return {
@@ -177,7 +177,7 @@ const TYPES: Readonly<Record<StreamSpec['format'], readonly string[]>> = {
   raw: ['text/plain', 'application/octet-stream'],
 };
 
-type Result = Extract<ApiAnswer, { kind: 'result' }>;
+type ResultAnswer = Extract<ApiAnswer, { kind: 'result' }>;
 
 const OK = 200;
 

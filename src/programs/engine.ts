@@ -17,7 +17,7 @@ import type { Frame } from '../wire/frames/frames.ts';
 /** The server kills this process at its deadline; the workers must have ended this much earlier. */
 const CLOSE_RESERVE_MS = 500;
 
-interface Running {
+interface RunningEngine {
   readonly engine: Engine;
   readonly listener: LazyListener;
   readonly outcomes: Outbox;
@@ -25,7 +25,7 @@ interface Running {
   sendStatus(): void;
 }
 
-let running: Running | null = null;
+let running: RunningEngine | null = null;
 /** Number of plans and actions received, see `StatusReport`. */
 let orders = 0;
 
@@ -78,7 +78,7 @@ function receive(frame: Frame, channel: Channel): void {
   }
 }
 
-function boot(settings: EngineBoot, channel: Channel): Running {
+function boot(settings: EngineBoot, channel: Channel): RunningEngine {
   const taps = new Outbox('taps', () => channel);
   const parts = new Outbox('parts', () => channel);
   const outcomes = new Outbox('outcomes', () => {

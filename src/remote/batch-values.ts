@@ -21,7 +21,7 @@ const KEPT_MS = 60_000;
 /** Codec of a payload that refers to a value. Its text is the length of the value. */
 const BESIDE = 255;
 
-type Kind = 'batch' | 'result';
+type ValueKind = 'batch' | 'result';
 
 export class BatchValues {
   readonly #link: BrokerLink;
@@ -40,7 +40,7 @@ export class BatchValues {
    * @throws ModeletError `payload_too_large`
    */
   put(
-    kind: Kind,
+    kind: ValueKind,
     id: string,
     payload: Payload,
   ): { readonly held: Payload; write(reached: BrokerAccess): Promise<unknown> } {
@@ -58,7 +58,7 @@ export class BatchValues {
   }
 
   /** Returns what was put. @throws ModeletError `protocol_error` if the value is gone or another one */
-  async get(kind: Kind, id: string, held: Payload): Promise<Payload> {
+  async get(kind: ValueKind, id: string, held: Payload): Promise<Payload> {
     if (held.codec !== BESIDE) return held;
     if (kind === 'result') this.#known.add(id);
     const bytes = await this.#link.reach(({ binary, queue }) => binary.get(queue.toKey(keyOf(kind, id))));
@@ -86,6 +86,6 @@ export class BatchValues {
   }
 }
 
-function keyOf(kind: Kind, id: string): string {
+function keyOf(kind: ValueKind, id: string): string {
   return `${kind}:${id}`;
 }

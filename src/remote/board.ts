@@ -29,7 +29,7 @@ interface Notice {
   readonly text: string;
 }
 
-type Kind = 'stages' | 'hosts';
+type EntryKind = 'stages' | 'hosts';
 
 /** Notices of a kind, by their names. */
 export interface Notices {
@@ -57,8 +57,8 @@ export class Board {
 
   /** Puts up a notice, or renews it, and returns the notices of a kind. */
   async renew(
-    own: { readonly kind: Kind; readonly name: string; readonly text: string } | null,
-    wanted: Kind,
+    own: { readonly kind: EntryKind; readonly name: string; readonly text: string } | null,
+    wanted: EntryKind,
   ): Promise<Notices> {
     return this.#link.command(async (server) => {
       const now = await this.#look(server);
@@ -76,7 +76,7 @@ export class Board {
     });
   }
 
-  async remove(kind: Kind, name: string): Promise<void> {
+  async remove(kind: EntryKind, name: string): Promise<void> {
     await this.#link.command((server) => server.hDel(this.#of(kind), name));
   }
 
@@ -121,7 +121,7 @@ export class Board {
     return host === null ? this.#of('messages') : `${this.#of('messages')}:${host}`;
   }
 
-  #of(name: Kind | 'messages'): string {
+  #of(name: EntryKind | 'messages'): string {
     return `${this.#key}:${name}`;
   }
 }

@@ -10,7 +10,7 @@ import type { BatchQueue } from './batch-queue.ts';
 import { decodeReplies, encodeWork } from './batches.ts';
 import type { Board } from './board.ts';
 
-interface Asked {
+interface OpenCheck {
   readonly resolve: (result: CheckResult) => void;
   readonly timer: Timer;
 }
@@ -20,7 +20,7 @@ const PRIORITY = 2 ** 20;
 
 export class HostChecks {
   readonly #clock: Clock;
-  readonly #asked: Map<string, Asked> = new Map();
+  readonly #asked: Map<string, OpenCheck> = new Map();
 
   constructor(clock: Clock = systemClock) {
     this.#clock = clock;

@@ -34,14 +34,14 @@ import { keyOf, publish } from './notices.ts';
 import { type Connected, connect, disconnect } from './stage-connection.ts';
 import { StageHosts } from './stage-hosts.ts';
 
-interface Sent {
+interface SentBatch {
   readonly batch: Batch<Item>;
   readonly lane: number;
 }
 
-type Ended = Pick<Extract<BatchState, { tag: 'ended' }>, 'result' | 'reason'>;
+type JobEnd = Pick<Extract<BatchState, { tag: 'ended' }>, 'result' | 'reason'>;
 
-type State =
+type RemotePoolState =
   | { readonly tag: 'opening' }
   | ({ readonly tag: 'serving' } & Connected)
   | { readonly tag: 'failed'; readonly error: Error }
@@ -81,8 +81,8 @@ export class RemotePool implements StagePool {
   #definition: StageDefinition;
   /** The definition as it stands on the board; null until it is written. */
   #notice: Promise<string>;
-  #state: State = { tag: 'opening' };
-  readonly #sent: Map<string, Sent> = new Map();
+  #state: RemotePoolState = { tag: 'opening' };
+  readonly #sent: Map<string, SentBatch> = new Map();
   /** Null before the first look at the board. */
   #hosts: StageHosts | null = null;
   /** Items that further stages can run at a time, through which hosts run the batches of this one. */
@@ -342,7 +342,7 @@ export class RemotePool implements StagePool {
     else void this.#ended(event.id, outcomeOfJob(event.outcome));
   }
 
-  async #ended(id: string, { result, reason }: Ended): Promise<void> {
+  async #ended(id: string, { result, reason }: JobEnd): Promise<void> {
     if (this.#state.tag !== 'serving') return;
     const { queue, parts } = this.#state;
     try {

@@ -5,7 +5,7 @@ import type { Notices } from './board.ts';
 import type { HostReport, ServedStage } from './notices.ts';
 import { OwnGains } from './own-gains.ts';
 
-interface Host {
+interface ServingHost {
   readonly name: string;
   readonly served: ServedStage;
   /** Keys of all stages for which it has a ready worker. */
@@ -20,7 +20,7 @@ interface Gained {
 export class StageHosts {
   readonly #key: string;
   readonly #gains: OwnGains;
-  #hosts: readonly Host[] = [];
+  #hosts: readonly ServingHost[] = [];
 
   /** @param from time of the server from which the modelet's own metrics count */
   constructor(key: string, from: number) {
@@ -56,7 +56,7 @@ export class StageHosts {
    * counts as well: a slow runtime may read the last one of a host only after it has aged.
    */
   read({ fresh, stale }: Notices): Gained[] {
-    const hosts: Host[] = [];
+    const hosts: ServingHost[] = [];
     const gains: Gained[] = [];
     for (const [id, text] of [...stale, ...fresh]) {
       const { host: name, isLeaving, stages } = JSON.parse(text) as HostReport;

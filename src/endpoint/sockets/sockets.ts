@@ -34,7 +34,7 @@ const OF_HANDSHAKE =
   /^(?:accept|accept-encoding|connection|content-.*|expect|keep-alive|origin|sec-websocket-.*|te|transfer-encoding|upgrade)$/;
 
 /** What a host knows of its endpoints. */
-interface Host {
+interface SocketHost {
   /** Returns the endpoint that takes WebSockets at a path, or undefined. */
   socketAt(path: string): ServedEndpoint | undefined;
   /** Whether upgrades must be looked at: there may be such an endpoint, or others take upgrades of the server. */
@@ -44,13 +44,13 @@ interface Host {
 }
 
 export class Sockets {
-  readonly #host: Host;
+  readonly #host: SocketHost;
   readonly #clock: Clock;
   /** Servers, and what listens at them; null while no endpoint takes WebSockets. */
   readonly #servers: Map<Server, OnUpgrade | null> = new Map();
   readonly #sessions: Map<SocketSession, string> = new Map();
 
-  constructor(host: Host, clock: Clock) {
+  constructor(host: SocketHost, clock: Clock) {
     this.#host = host;
     this.#clock = clock;
   }

@@ -22,7 +22,7 @@ export interface ChatRequest {
   readonly base64: boolean;
 }
 
-interface Asked {
+interface ChatOptions {
   readonly model?: unknown;
   readonly stream?: unknown;
   readonly stream_options?: { readonly include_usage?: unknown } | null;
@@ -37,18 +37,18 @@ interface Said {
 }
 
 /** How a message ended, and its figures. */
-interface End {
+interface ChatEnd {
   readonly finish_reason: unknown;
   readonly usage?: unknown;
 }
 
 const UNNAMED = 'modelet';
 const DONE = 'data: [DONE]\n\n';
-const STOP: End = { finish_reason: 'stop' };
+const STOP: ChatEnd = { finish_reason: 'stop' };
 
 /** Reads a request's body. As with OpenAI, a client that does not say how it wants the answer gets it whole. */
 export function chatRequest(body: unknown, requestId: string): ChatRequest {
-  const { model, stream, stream_options: options } = (body ?? {}) as Asked;
+  const { model, stream, stream_options: options } = (body ?? {}) as ChatOptions;
   return {
     requestId,
     model: typeof model === 'string' && model !== '' ? model : UNNAMED,
@@ -69,9 +69,9 @@ function chunks(request: ChatRequest): StreamForm {
   let objects = 0;
   // As with OpenAI: only a client that asks gets figures, in a chunk without choices, and null in all others.
   const none = request.usage ? { usage: null } : {};
-  const chunk = (delta: object, { finish_reason }: End): string =>
+  const chunk = (delta: object, { finish_reason }: ChatEnd): string =>
     event(JSON.stringify({ ...about, choices: [{ index: 0, delta, finish_reason }], ...none }));
-  const figures = ({ usage }: End): string =>
+  const figures = ({ usage }: ChatEnd): string =>
     request.usage && usage !== undefined ? event(JSON.stringify({ ...about, choices: [], usage })) : '';
   const say = (value: unknown, json: () => string): string => {
     if (isObject(value)) {
@@ -140,7 +140,7 @@ function aboutOf({ requestId, model }: ChatRequest, object: string): object {
 }
 
 /** Returns why a message ended, and its figures, from what the modelet returned behind its parts. */
-function endOf(value: unknown, known: End = STOP): End {
+function endOf(value: unknown, known: ChatEnd = STOP): ChatEnd {
   if (!isObject(value)) return known;
   const { finish_reason = known.finish_reason, usage = known.usage } = value as Said;
   return { finish_reason, ...(usage === undefined ? {} : { usage }) };

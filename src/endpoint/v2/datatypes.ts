@@ -6,7 +6,7 @@ import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { Tensor } from '../../core/tensor.ts';
 
 /** A typed array, texts, or bytes. */
-type Elements = Tensor['data'];
+type TensorData = Tensor['data'];
 
 export interface Datatype {
   /** Name in the protocol. */
@@ -16,20 +16,20 @@ export interface Datatype {
   /** Bytes of one element; 0: each has its own length. */
   readonly width: number;
   /** Copies the elements, so that the request's body need not stay in memory. */
-  fromBytes(bytes: Buffer): Elements;
+  fromBytes(bytes: Buffer): TensorData;
   /**
    * @param of names the tensor in an error
    * @throws ModeletError `bad_request` for a value that the type cannot hold
    */
-  fromJson(values: readonly unknown[], of: string): Elements;
+  fromJson(values: readonly unknown[], of: string): TensorData;
   /** Makes the elements of plain values that a model has given; null if one of them is not of this type. */
-  from(values: readonly unknown[]): Elements | null;
-  toBytes(elements: Elements): Buffer;
+  from(values: readonly unknown[]): TensorData | null;
+  toBytes(elements: TensorData): Buffer;
   /**
    * Returns the elements as the text of a JSON array.
    * @throws ModeletError `bad_request` for bytes that are no text: the client must ask for them in binary
    */
-  toJson(elements: Elements): string;
+  toJson(elements: TensorData): string;
 }
 
 type Numbers = ArrayBufferView & ArrayLike<number | bigint>;

@@ -25,7 +25,7 @@ export interface InferRequest {
   readonly timeoutMs: number;
 }
 
-type JsonObject = Readonly<Record<string, unknown>>;
+type JsonFields = Readonly<Record<string, unknown>>;
 
 /** Most dimensions of a tensor, as in numpy. */
 const MOST_DIMENSIONS = 64;
@@ -77,7 +77,7 @@ function readInputs(inputs: unknown, remaining: Remaining): Record<string, Tenso
   return read;
 }
 
-function readTensor(input: JsonObject, of: string, remaining: Remaining): Tensor {
+function readTensor(input: JsonFields, of: string, remaining: Remaining): Tensor {
   const datatype = datatypeNamed(input['datatype'], of);
   const dims = shapeOf(input, of);
   const size = parametersOf(input, of)['binary_data_size'];
@@ -110,7 +110,7 @@ function flattened(data: readonly unknown[], dims: readonly number[], of: string
   return level;
 }
 
-function shapeOf({ shape }: JsonObject, of: string): number[] {
+function shapeOf({ shape }: JsonFields, of: string): number[] {
   const isShape =
     Array.isArray(shape) &&
     shape.length <= MOST_DIMENSIONS &&
@@ -137,25 +137,25 @@ function readOutputs(outputs: unknown, binary: boolean): WantedOutput[] | null {
   return read.length === 0 ? null : read;
 }
 
-function parametersOf({ parameters = {} }: JsonObject, of: string): JsonObject {
+function parametersOf({ parameters = {} }: JsonFields, of: string): JsonFields {
   const found = objectOf(parameters, `the parameters of ${of}`);
   if ('shared_memory_region' in found) throw wrong(`${of}: shared memory is not supported`);
   return found;
 }
 
-function isTrue(parameters: JsonObject, name: string, of: string): boolean {
+function isTrue(parameters: JsonFields, name: string, of: string): boolean {
   const value = parameters[name] ?? false;
   if (typeof value !== 'boolean') throw wrong(`${of}: ${name} must be true or false`);
   return value;
 }
 
-function nameOf({ name }: JsonObject, of: string): string {
+function nameOf({ name }: JsonFields, of: string): string {
   if (typeof name !== 'string' || name === '') throw wrong(`${of} needs a name`);
   return quoted(name);
 }
 
-function objectOf(value: unknown, what: string): JsonObject {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonObject;
+function objectOf(value: unknown, what: string): JsonFields {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonFields;
   throw wrong(`${what} must be an object`);
 }
 

@@ -21,7 +21,7 @@ interface TensorMetadata {
 }
 
 /** The keywords of a JSON Schema that say which tensor a value becomes. */
-interface Schema {
+interface TensorSchema {
   readonly $ref?: unknown;
   readonly type?: unknown;
   readonly enum?: readonly unknown[];
@@ -87,7 +87,7 @@ function portsOf(text: string): PromisedOutput[] {
 }
 
 /** Returns the tensor that a value of the schema becomes; null if the schema does not say. */
-function portOf(name: string, value: Schema, whole: Schema): ModelPort | null {
+function portOf(name: string, value: TensorSchema, whole: TensorSchema): ModelPort | null {
   const shape: (number | string)[] = [];
   let schema = resolved(value, whole);
   while (schema.type === 'array') {
@@ -101,7 +101,7 @@ function portOf(name: string, value: Schema, whole: Schema): ModelPort | null {
 }
 
 /** Follows a reference within the document, such as pydantic writes them; anything, if it leads nowhere. */
-function resolved(schema: Schema, whole: Schema): Schema {
+function resolved(schema: TensorSchema, whole: TensorSchema): TensorSchema {
   if (typeof schema.$ref !== 'string') return schema;
   const [start, ...keys] = schema.$ref.split('/');
   const found = keys.reduce<unknown>((part, key) => (part as Record<string, unknown> | undefined)?.[key], whole);
@@ -110,6 +110,6 @@ function resolved(schema: Schema, whole: Schema): Schema {
   return target.$ref === undefined ? target : {};
 }
 
-function asSchema(value: unknown): Schema {
+function asSchema(value: unknown): TensorSchema {
   return typeof value === 'object' && value !== null ? value : {};
 }

@@ -25,7 +25,7 @@ const OURS = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.
 
 type Served = ReadonlyMap<string, ServedEndpoint>;
 
-interface Answer {
+interface ModelAnswer {
   readonly status: number;
   readonly value: object;
 }
@@ -74,7 +74,7 @@ export class Models {
 }
 
 /** A path below the base, and its parts. */
-interface Place {
+interface ModelPath {
   readonly path: string;
   /** '' for the server itself. */
   readonly name: string;
@@ -84,14 +84,14 @@ interface Place {
   readonly endpoint: ServedEndpoint | undefined;
 }
 
-function placeOf(path: string, served: Served): Place {
+function placeOf(path: string, served: Served): ModelPath {
   const [, encoded = '', version = VERSION, action = ''] = MODEL.exec(path) ?? [];
   const name = decoded(encoded);
   return { path, name, version, action, endpoint: version === VERSION ? served.get(name) : undefined };
 }
 
 /** Answers any request but one for an inference. */
-function tell(request: IncomingMessage, response: ServerResponse, place: Place, served: Served): void {
+function tell(request: IncomingMessage, response: ServerResponse, place: ModelPath, served: Served): void {
   const { path, name, action, endpoint } = place;
   const takes = action === 'infer' ? ['POST'] : ['GET', 'HEAD'];
   const refused = action === '' && endpoint ? refusalOf(request, response, endpoint) : null;
@@ -112,7 +112,7 @@ function refusalOf(
   request: IncomingMessage,
   response: ServerResponse,
   { clients, spec }: ServedEndpoint,
-): Answer | null {
+): ModelAnswer | null {
   try {
     clients?.check(request.headers, response, spec.path);
     return null;
@@ -122,7 +122,7 @@ function refusalOf(
   }
 }
 
-function ofServer(path: string, served: Served): Answer {
+function ofServer(path: string, served: Served): ModelAnswer {
   switch (path) {
     case '':
       return ok({ name: 'modelet', version: OURS.version, extensions: ['binary_tensor_data'] });
@@ -137,7 +137,7 @@ function ofServer(path: string, served: Served): Answer {
   }
 }
 
-function ofModel({ name, version, action, endpoint }: Place, served: Served): Answer {
+function ofModel({ name, version, action, endpoint }: ModelPath, served: Served): ModelAnswer {
   if (!endpoint) {
     const model = action === '' ? [...served.keys()].find((known) => name.startsWith(`${known}/`)) : undefined;
     if (model !== undefined) return unknown(notSupported(name.slice(model.length + 1).replace(OF_VERSION, ''), model));
@@ -149,7 +149,7 @@ function ofModel({ name, version, action, endpoint }: Place, served: Served): An
   return ok({ name, versions: [VERSION], platform: 'modelet', ...tensors });
 }
 
-function readiness(of: object, endpoints: readonly ServedEndpoint[]): Answer {
+function readiness(of: object, endpoints: readonly ServedEndpoint[]): ModelAnswer {
   const ready = endpoints.every(
     ({ runtime, stageNames }) => !runtime.missing().some((name) => stageNames.includes(name)),
   );
@@ -165,7 +165,7 @@ function decoded(name: string): string {
   }
 }
 
-function ok(value: object): Answer {
+function ok(value: object): ModelAnswer {
   return { status: 200, value };
 }
 
@@ -174,6 +174,6 @@ function notSupported(extension: string, model?: string): string {
   return `the extension ${JSON.stringify(quoted(extension))}${of} is not supported; the server has binary_tensor_data`;
 }
 
-function unknown(error: string): Answer {
+function unknown(error: string): ModelAnswer {
   return { status: 404, value: { error } };
 }

@@ -5,7 +5,7 @@
 import { ModeletError } from '../../core/errors.ts';
 import { asTensor, type ModelPort, sizeOf, type Tensor } from '../../core/tensor.ts';
 
-type Input = Readonly<Record<string, Tensor>>;
+type NamedTensors = Readonly<Record<string, Tensor>>;
 
 /**
  * Returns an input for each row, with 1 as its first dimension. Null for a request that is one item: it has one row, or is
@@ -13,7 +13,7 @@ type Input = Readonly<Record<string, Tensor>>;
  * @param most how many rows may be items; 0: none may
  * @throws ModeletError `bad_request` if the inputs have different numbers of rows; `payload_too_large` for too many
  */
-export function rowsOf(input: Input, ports: readonly ModelPort[], most: number): Input[] | null {
+export function rowsOf(input: NamedTensors, ports: readonly ModelPort[], most: number): NamedTensors[] | null {
   const tensors = Object.entries(input);
   const fit = tensors.every(([name, tensor]) => ports.some((port) => port.name === name && fits(tensor, port)));
   const [first] = tensors;

@@ -7,7 +7,7 @@ import { asTensor, type Tensor } from '../../core/tensor.ts';
 const DEEPEST = 1000;
 
 /** Conversions of values that a form cannot hold unchanged. Each may throw for a value that the form cannot hold. */
-export interface Form {
+export interface ValueForm {
   /** Most values. A value that refers to the same object many times becomes larger than it is in memory. */
   readonly mostValues: number;
   /** Converts a text. Keys of objects stay as they are. */
@@ -25,15 +25,15 @@ export interface Form {
  * Returns the value, converted to the form.
  * @throws Error for objects without data, and for a value that the form cannot hold, or that is too deep or too large.
  */
-export function converted(value: unknown, form: Form): unknown {
+export function converted(value: unknown, form: ValueForm): unknown {
   return new Conversion(form).of(value, 0);
 }
 
 class Conversion {
-  readonly #form: Form;
+  readonly #form: ValueForm;
   #values = 0;
 
-  constructor(form: Form) {
+  constructor(form: ValueForm) {
     this.#form = form;
   }
 

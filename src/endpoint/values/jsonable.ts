@@ -1,6 +1,6 @@
 /** Converts values that JSON would distort: typed arrays, sets, maps, BigInts. */
 import { elementType, nested } from '../../core/tensor.ts';
-import { converted, type Form } from './conversion.ts';
+import { converted, type ValueForm } from './conversion.ts';
 
 /** Most values of an answer. The limit is below the length of the longest text. */
 const MOST_VALUES = 2 ** 28;
@@ -15,7 +15,7 @@ export function jsonable(value: unknown): unknown {
   return converted(value, FORM);
 }
 
-const FORM: Form = {
+const FORM: ValueForm = {
   mostValues: MOST_VALUES,
   text: (value) => value,
   bigint: exact,

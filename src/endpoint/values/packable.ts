@@ -2,7 +2,7 @@
 import { toUSVString, types } from 'node:util';
 import { toHalfBits } from '../../core/float16.ts';
 import { elementType, type Tensor } from '../../core/tensor.ts';
-import { converted, copyOf, type Form } from './conversion.ts';
+import { converted, copyOf, type ValueForm } from './conversion.ts';
 
 const MOST_VALUES = 20_000_000;
 const LEAST_BIGINT = -(2n ** 63n);
@@ -36,7 +36,7 @@ export function packable(value: unknown): Packable {
   return { value: wide ? widened(made) : made, wide };
 }
 
-const FORM: Omit<Form, 'bigint'> = {
+const FORM: Omit<ValueForm, 'bigint'> = {
   mostValues: MOST_VALUES,
   // UTF-8 has no half of a surrogate pair. Clients would refuse the whole answer.
   text: toUSVString,

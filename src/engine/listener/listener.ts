@@ -15,9 +15,8 @@ import {
   type ModeletDescription,
   type RequestNumber,
 } from '../../core/model.ts';
-import { Clients } from '../../endpoint/clients/clients.ts';
-import { Origins } from '../../endpoint/clients/origins.ts';
-import { DeskEndpoint } from '../../endpoint/desk-endpoint.ts';
+import { Clients, Origins } from '../../endpoint/access.ts';
+import { DeskEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
 import { type ServedEndpoint, serve } from '../../endpoint/served-endpoint.ts';
@@ -59,7 +58,9 @@ export class Listener implements Submitter {
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #sockets: Sockets;
   readonly #clients: Clients;
-  readonly #origins: Origins = new Origins();
+  /** null: no page of another origin may call. */
+  #origins: Origins | null = null;
+  #isOpen = false;
   readonly #observation: ObservationPaths;
   readonly #port: ListeningPort;
   readonly #unread: Unread;
@@ -119,7 +120,8 @@ export class Listener implements Submitter {
     const { listener: planned } = plan;
     if (planned) this.#wasUsed = true;
     this.#clients.replace(planned?.keys ?? null);
-    this.#origins.replace(planned?.cors ?? []);
+    this.#origins = planned?.cors?.length ? new Origins(planned.cors) : null;
+    this.#isOpen = planned !== undefined;
     this.#planned = new Map(planned?.endpoints.map((endpoint) => [endpoint.spec.entry, endpoint]));
     const served = planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? [];
     this.#endpoints.replace(served, planned?.paths);
@@ -149,6 +151,7 @@ export class Listener implements Submitter {
   /** Takes no more requests, and answers all that are open by the deadline. */
   async close(deadline: Deadline): Promise<void> {
     this.#sockets.end();
+    this.#isOpen = false;
     this.#port.use(null, this.#drainMs);
     await this.#desk.close(deadline);
     await this.#port.closed(this.#clock.now() + LAST_ANSWERS_MS);
@@ -228,7 +231,7 @@ export class Listener implements Submitter {
     return serve({
       spec,
       clients: this.#clients.areNeeded ? this.#clients : null,
-      origins: this.#origins.areSet ? this.#origins : null,
+      origins: this.#origins,
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
       runtime: new DeskEndpoint(this.#desk, spec, {
         missing: () => this.#observation.missing(),
@@ -252,11 +255,11 @@ export class Listener implements Submitter {
 
   #take(request: IncomingMessage, response: ServerResponse): void {
     this.#unread.asked(response);
-    if (this.#port.state.tag === 'off') {
+    if (!this.#isOpen) {
       this.#observation.refuseAll(request, response);
       return;
     }
-    const origins = this.#origins.areSet ? this.#origins : null;
+    const origins = this.#origins;
     if (origins?.preflight(request, response) || this.#endpoints.take(request, response, request.url)) return;
     origins?.mark(request, response);
     const path = originForm(request.url).split('?', 1)[0] as string;
@@ -277,7 +280,7 @@ const SILENT_MS = 60_000;
 const LARGE = 64 * 1024;
 
 /** Either a connection, or a response that waits behind another on its connection. */
-type Waiting = Pick<Socket, 'writableLength'> & { readonly socket?: Socket | null };
+type UnreadAnswer = Pick<Socket, 'writableLength'> & { readonly socket?: Socket | null };
 
 /**
  * Counts the bytes of answers that wait in this process because clients do not read them, and closes the connections of
@@ -285,7 +288,7 @@ type Waiting = Pick<Socket, 'writableLength'> & { readonly socket?: Socket | nul
  */
 class Unread {
   readonly #clock: Clock;
-  readonly #open: Set<Waiting> = new Set();
+  readonly #open: Set<UnreadAnswer> = new Set();
   #counted = 0;
   #countedAt = 0;
   #since = 0;

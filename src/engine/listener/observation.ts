@@ -5,9 +5,9 @@ import type { Deadline } from '../../core/clock.ts';
 import { asModeletError, type ModeletError } from '../../core/errors.ts';
 import { type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
 import type { RequestReading } from '../../core/readings.ts';
+import type { Clients } from '../../endpoint/access.ts';
 import { type AnswerBody, answerBody, writeAnswer } from '../../endpoint/answer.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
-import type { Clients } from '../../endpoint/clients/clients.ts';
 import { REQUEST_ID, requestIdOf } from '../../endpoint/request-head.ts';
 import { prepareAnswer } from '../../endpoint/served-endpoint.ts';
 import type { Exposition } from '../../observe/export/collect.ts';
@@ -38,12 +38,12 @@ export interface CheckedExamples {
   readonly error: ModeletError | null;
 }
 
-interface Answer {
+interface ObservationAnswer {
   readonly status: number;
   readonly content: AnswerBody;
 }
 
-type Read = (query: URLSearchParams) => Answer | Promise<Answer>;
+type Read = (query: URLSearchParams) => ObservationAnswer | Promise<ObservationAnswer>;
 
 const READING = ['GET', 'HEAD'];
 /** An orchestrator asks without a key. */
@@ -139,7 +139,7 @@ export class ObservationPaths {
   }
 
   /** @param checks results of the stages' examples; null if the client did not ask for them */
-  #ready(checks: readonly CheckedExamples[] | null): Answer {
+  #ready(checks: readonly CheckedExamples[] | null): ObservationAnswer {
     const snapshot = this.#snapshot();
     const missing = missingIn(snapshot).map(({ stage, reason }) => ({ stage, reason }));
     const ready =
@@ -155,11 +155,11 @@ export class ObservationPaths {
     return json(ready ? 200 : 503, { ready, missing, ...(shown ? { checks: shown } : {}) });
   }
 
-  async #deeplyReady(): Promise<Answer> {
+  async #deeplyReady(): Promise<ObservationAnswer> {
     return this.#ready(await this.#observed.check(this.#observed.now() + LONGEST_CHECK_MS));
   }
 
-  async #metrics(): Promise<Answer> {
+  async #metrics(): Promise<ObservationAnswer> {
     this.#exposition ??= import('../../observe/export/collect.ts').then(
       (module) => new module.Exposition(ENGINE_METRICS, true),
     );
@@ -169,7 +169,7 @@ export class ObservationPaths {
     return { status: 200, content: { contentType: exposition.contentType, body } };
   }
 
-  #document(): Answer {
+  #document(): ObservationAnswer {
     if (this.#openapi === '') return { status: 404, content: { contentType: TEXT, body: '' } };
     return { status: 200, content: { contentType: 'application/json; charset=utf-8', body: this.#openapi } };
   }
@@ -198,23 +198,23 @@ export class ObservationPaths {
   }
 }
 
-interface Refusal {
+interface ListenerRefusal {
   readonly status: number;
   readonly code: string;
   readonly message: string;
 }
 
 const NEVER_CACHED = prepareAnswer({ statusCode: null, headers: { 'Cache-Control': 'no-store' } });
-const FOR_FLOW: Refusal = {
+const FOR_FLOW: ListenerRefusal = {
   status: 415,
   code: 'unsupported_media',
   message: "forms, JSON in UTF-16 and answers as a script are for Node-RED's own server",
 };
 
-const CLOSED: Refusal = { status: 503, code: 'shutting_down', message: 'the engine serves nothing here any more' };
+const CLOSED: ListenerRefusal = { status: 503, code: 'shutting_down', message: 'the engine serves nothing here any more' };
 
 /** Answers with an error that is no error of a pipeline. */
-function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal, allow?: string): void {
+function refuse(request: IncomingMessage, response: ServerResponse, refusal: ListenerRefusal, allow?: string): void {
   const { status, code, message } = refusal;
   const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
   const answer = prepareAnswer({ statusCode: null, headers: allow === undefined ? {} : { Allow: allow } });
@@ -222,6 +222,6 @@ function refuse(request: IncomingMessage, response: ServerResponse, refusal: Ref
   writeAnswer(response, { status, requestId, answer }, content);
 }
 
-function json(status: number, value: object): Answer {
+function json(status: number, value: object): ObservationAnswer {
   return { status, content: answerBody('json', value) };
 }

@@ -25,7 +25,7 @@ import type { Service } from '../../server/service.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { SentParts } from './sent-parts.ts';
 
-interface Held {
+interface ClaimedBatch {
   readonly id: string;
   /** Number of its items. */
   readonly length: number;
@@ -33,7 +33,7 @@ interface Held {
   readonly requests: Map<number, RequestNumber>;
 }
 
-type Reply = (outcome: Outcome<Payload>, timings: readonly StageTiming[]) => void;
+type ReplyOfItem = (outcome: Outcome<Payload>, timings: readonly StageTiming[]) => void;
 
 /** Time after which the queue is looked at without an event. */
 const IDLE_MS = 1000;
@@ -72,7 +72,7 @@ export class HostedStage {
   readonly #queue: BatchQueue;
   readonly #events: JobEvents;
   readonly #parts: SentParts;
-  readonly #held: Map<string, Held> = new Map();
+  readonly #held: Map<string, ClaimedBatch> = new Map();
   /** Cancelled items of batches that still wait for a host, of which this one may take some. Oldest first. */
   readonly #cancelled: Map<string, number[]> = new Map();
   #state: 'serving' | 'draining' | 'closed' = 'serving';
@@ -185,7 +185,7 @@ export class HostedStage {
     const { items, row } = work;
     const way = this.#spec.wayOf(row);
     this.#itemsAhead = way.itemsAhead;
-    const held: Held = { id, length: items.length, requests: new Map() };
+    const held: ClaimedBatch = { id, length: items.length, requests: new Map() };
     this.#held.set(id, held);
     const replies: (WireItem | undefined)[] = items.map(() => undefined);
     let runMs = 0;
@@ -215,7 +215,7 @@ export class HostedStage {
     await this.#answer(id, encodeChecked(found?.examples ?? 0, error));
   }
 
-  #submit(item: WireItem, held: Held, entry: string, reply: Reply): void {
+  #submit(item: WireItem, held: ClaimedBatch, entry: string, reply: ReplyOfItem): void {
     const { service } = this.#spec;
     const { id, payload, deadline, priority, meta } = item;
     try {

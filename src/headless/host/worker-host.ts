@@ -23,7 +23,7 @@ export interface HostSpec extends HostRules {
   readonly place: RemotePlace;
 }
 
-interface Stage {
+interface StageAtHost {
   /** The notice that the stage was read from. */
   notice: string;
   planned: PlannedStage;
@@ -43,7 +43,7 @@ export class RemoteWorkerHost {
   readonly #clock: Clock;
   readonly #id: string = randomUUID().slice(0, 8);
   readonly #service: Service;
-  readonly #stages: Map<string, Stage> = new Map();
+  readonly #stages: Map<string, StageAtHost> = new Map();
   /** The ways through several stages that batches have taken: keys of stages, by the name of the entry. */
   readonly #rows: Map<string, readonly string[]> = new Map();
   /** Why this host does not serve stages that it could, by their keys. */

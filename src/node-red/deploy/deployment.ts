@@ -7,7 +7,7 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { ListenerSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { AccessTable, Clients } from '../../endpoint/clients/clients.ts';
+import type { AccessTable, Clients } from '../../endpoint/access.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';

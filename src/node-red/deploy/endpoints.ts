@@ -1,8 +1,7 @@
 /** Finds the HTTP-in nodes that lead to a pipeline, and the terms for their requests. */
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { AccessTable, Clients } from '../../endpoint/clients/clients.ts';
-import type { Origins } from '../../endpoint/clients/origins.ts';
+import type { AccessTable, Clients, Origins } from '../../endpoint/access.ts';
 import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';

@@ -8,7 +8,7 @@ import type { EndpointSpec } from '../../core/endpoints.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
-import type { EndpointHost, RequestWatcher } from '../../endpoint/desk-endpoint.ts';
+import type { EndpointHost, RequestWatcher } from '../../endpoint/served-endpoint.ts';
 import type { EndpointRequest, EndpointRuntime } from '../../endpoint/served-endpoint.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
 import { missingIn } from '../../observe/views/snapshot.ts';
