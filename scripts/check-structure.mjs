@@ -56,7 +56,7 @@ const PACKAGES = {
     'src/broker/broker-packages.ts',
     'src/broker/job-events.ts',
     'src/gate/sources/redis-client.ts',
-    'src/remote/board.ts',
+    'src/remote/registry.ts',
   ],
   undici: ['src/gate/sources/http-endpoint.ts'],
   ws: ['src/endpoint/sockets/sockets.ts'],

@@ -145,7 +145,10 @@ function isDurable(graph: Graph, id: string): boolean {
 }
 
 /** Returns the status and content type that an HTTP response node sends. */
-function sentBy({ statusCode, headers }: HttpResponseNode): Omit<ResultAnswer, 'stage'> & { readonly setsStatus: boolean } {
+function sentBy({
+  statusCode,
+  headers,
+}: HttpResponseNode): Omit<ResultAnswer, 'stage'> & { readonly setsStatus: boolean } {
   const type = Object.entries(headers).find(([name]) => name.toLowerCase() === 'content-type')?.[1];
   const contentType = typeof type === 'string' ? mediaTypeOf(type) : null;
   return {

@@ -8,7 +8,7 @@ import type { CheckResult, Payload } from '../core/model.ts';
 import { outcomeOf } from '../wire/frames/items.ts';
 import type { BatchQueue } from './batch-queue.ts';
 import { decodeReplies, encodeWork } from './batches.ts';
-import type { Board } from './board.ts';
+import type { RemoteRegistry } from './registry.ts';
 
 interface OpenCheck {
   readonly resolve: (result: CheckResult) => void;
@@ -27,14 +27,14 @@ export class HostChecks {
   }
 
   /** Never rejects. @param id of the job; no other has it */
-  ask(id: string, queue: BatchQueue, board: Board, deadline: Deadline): Promise<CheckResult> {
+  ask(id: string, queue: BatchQueue, registry: RemoteRegistry, deadline: Deadline): Promise<CheckResult> {
     return new Promise((resolve) => {
       const late = (): void => this.#end(id, failed(new ModeletError('deadline_exceeded', 'no host answered in time')));
       this.#asked.set(id, { resolve, timer: this.#clock.at(deadline, late) });
       queue
         .add(
           id,
-          encodeWork({ tag: 'check', deadline }, (time) => board.toServer(time)),
+          encodeWork({ tag: 'check', deadline }, (time) => registry.toServer(time)),
           PRIORITY,
         )
         .catch((thrown: unknown) => this.fail(id, thrown));

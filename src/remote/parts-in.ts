@@ -6,7 +6,7 @@
 import type { BinaryEntry, BinaryReader, BrokerLink } from '../broker/broker-link.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { decodeParts, partsKeyOf } from './batches.ts';
-import type { HostMessage } from './board.ts';
+import type { HostMessage } from './registry.ts';
 
 export interface PartsEvents {
   /** Call `taken` with the number of the item's parts that the flow has taken. */

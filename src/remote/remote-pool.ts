@@ -4,7 +4,7 @@
  * its own workers, and sends no more batches than the hosts have workers.
  *
  *   opening   packages are loaded                                 -> serving | failed
- *   serving   the definition is on the notice board; batches go   -> closing
+ *   serving   the definition is in the registry; batches go       -> closing
  *   failed    the broker cannot be used on this machine           -> closing
  *   closing   batches on their way may end; then it is withdrawn
  */
@@ -28,9 +28,9 @@ import { hopsOf } from '../engine/stage/hops.ts';
 import type { Hop, Item } from '../engine/stage/item.ts';
 import type { BatchQueue, BatchState } from './batch-queue.ts';
 import { batchesAhead, decodeReplies, encodeWork } from './batches.ts';
-import { BEAT_MS, type Board, type Notices } from './board.ts';
+import { keyOf, publish } from './entries.ts';
 import { HostChecks } from './host-check.ts';
-import { keyOf, publish } from './notices.ts';
+import { HEARTBEAT_MS, type RegistryEntries, type RemoteRegistry } from './registry.ts';
 import { type Connected, connect, disconnect } from './stage-connection.ts';
 import { StageHosts } from './stage-hosts.ts';
 
@@ -79,11 +79,11 @@ export class RemotePool implements StagePool {
   #jobs = 0;
   readonly #checks: HostChecks;
   #definition: StageDefinition;
-  /** The definition as it stands on the board; null until it is written. */
-  #notice: Promise<string>;
+  /** The definition as it stands in the registry; null until it is written. */
+  #entry: Promise<string>;
   #state: RemotePoolState = { tag: 'opening' };
   readonly #sent: Map<string, SentBatch> = new Map();
-  /** Null before the first look at the board. */
+  /** Null before the first look at the registry. */
   #hosts: StageHosts | null = null;
   /** Items that further stages can run at a time, through which hosts run the batches of this one. */
   #itemsAhead = 0;
@@ -105,7 +105,7 @@ export class RemotePool implements StagePool {
     this.#openedAt = clock.now();
     this.#aloneSince = this.#openedAt;
     this.#checks = new HostChecks(clock);
-    this.#notice = this.#written();
+    this.#entry = this.#written();
   }
 
   get health(): PoolHealth {
@@ -137,7 +137,7 @@ export class RemotePool implements StagePool {
   redefine(definition: StageDefinition): void {
     const { modelet, revision, remote } = this.#definition;
     this.#definition = { ...definition, modelet, revision, remote };
-    this.#notice = this.#written();
+    this.#entry = this.#written();
   }
 
   restart(): void {
@@ -179,8 +179,8 @@ export class RemotePool implements StagePool {
   async check(deadline: Deadline): Promise<CheckResult> {
     const { health } = this;
     if (this.#state.tag === 'serving' && health.tag === 'ready') {
-      const { queue, board } = this.#state;
-      return this.#checks.ask(this.#newId(), queue, board, deadline);
+      const { queue, registry } = this.#state;
+      return this.#checks.ask(this.#newId(), queue, registry, deadline);
     }
     const why = health.tag === 'failed' ? health.error.message : 'no worker is ready';
     return { examples: 0, error: new ModeletError('stage_unavailable', why) };
@@ -205,7 +205,7 @@ export class RemotePool implements StagePool {
     const state = this.#state;
     this.#state = { tag: 'closing' };
     if (state.tag !== 'serving') return;
-    await state.board.remove('stages', this.#key).catch(() => {});
+    await state.registry.remove('stages', this.#key).catch(() => {});
     await disconnect(state);
   }
 
@@ -246,10 +246,10 @@ export class RemotePool implements StagePool {
   }
 
   #written(): Promise<string> {
-    const notice = publish(this.#definition, (this.#definition.remote as RemotePlace).secret);
-    // The next beat reports the error.
-    notice.catch(() => {});
-    return notice;
+    const entry = publish(this.#definition, (this.#definition.remote as RemotePlace).secret);
+    // The next heartbeat reports the error.
+    entry.catch(() => {});
+    return entry;
   }
 
   async #open(): Promise<void> {
@@ -267,19 +267,19 @@ export class RemotePool implements StagePool {
       if (this.#state.tag === 'closing') return await disconnect(connected);
       this.#state = { tag: 'serving', ...connected };
       await connected.events.start();
-      await this.#beat(connected);
+      await this.#heartbeat(connected);
     } catch (thrown) {
       if (this.#state.tag !== 'closing') this.#state = { tag: 'failed', error: asError(thrown) };
       this.#events.onChange();
     }
   }
 
-  /** Renews the notice of the stage, and looks which hosts serve it. */
-  async #beat(connected: Connected): Promise<void> {
+  /** Renews the entry of the stage, and looks which hosts serve it. */
+  async #heartbeat(connected: Connected): Promise<void> {
     if (this.#state.tag !== 'serving') return;
     try {
-      const own = { kind: 'stages', name: this.#key, text: await this.#notice } as const;
-      this.#read(await connected.board.renew(own, 'hosts'), connected.board);
+      const own = { kind: 'stages', name: this.#key, text: await this.#entry } as const;
+      this.#read(await connected.registry.renew(own, 'hosts'), connected.registry);
       this.#fault = null;
       connected.parts.tellAgain();
       await this.#lookAfter(connected.queue);
@@ -289,14 +289,14 @@ export class RemotePool implements StagePool {
     }
     if (this.#hostCount > 0) this.#aloneSince = this.#clock.now();
     this.#tellChange();
-    this.#timer = this.#clock.at(this.#clock.now() + BEAT_MS, () => void this.#beat(connected));
+    this.#timer = this.#clock.at(this.#clock.now() + HEARTBEAT_MS, () => void this.#heartbeat(connected));
   }
 
-  async #add({ queue, board }: Connected, id: string, items: readonly Item[]): Promise<void> {
+  async #add({ queue, registry }: Connected, id: string, items: readonly Item[]): Promise<void> {
     const hops = items[0]?.hops ?? [];
     this.#itemsAhead = hops.reduce((sum, hop) => sum + hop.items, 0);
     const row = hops.map(({ key }) => key);
-    const payload = encodeWork({ tag: 'batch', items, row }, (deadline) => board.toServer(deadline));
+    const payload = encodeWork({ tag: 'batch', items, row }, (deadline) => registry.toServer(deadline));
     await queue.add(id, payload, Math.max(...items.map((item) => item.priority)));
   }
 
@@ -309,8 +309,8 @@ export class RemotePool implements StagePool {
     this.#events.onChange();
   }
 
-  #read(reports: Notices, board: Board): void {
-    this.#hosts ??= new StageHosts(this.#key, board.toServer(this.#openedAt));
+  #read(reports: RegistryEntries, registry: RemoteRegistry): void {
+    this.#hosts ??= new StageHosts(this.#key, registry.toServer(this.#openedAt));
     for (const gained of this.#hosts.read(reports)) this.#events.onOwnMetrics({ ...gained, gauges: {} });
   }
 
@@ -383,8 +383,8 @@ export class RemotePool implements StagePool {
     if (this.#sent.size === 0) this.#onEmpty?.();
   }
 
-  #tell(message: Parameters<Board['tell']>[0]): void {
-    if (this.#state.tag === 'serving') this.#state.board.tell(message).catch(() => {});
+  #tell(message: Parameters<RemoteRegistry['send']>[0]): void {
+    if (this.#state.tag === 'serving') this.#state.registry.send(message).catch(() => {});
   }
 }
 

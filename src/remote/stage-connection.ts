@@ -1,17 +1,17 @@
-/** The connections of a remote stage to its broker: its queue, its board, and the events and parts that come back. */
+/** The connections of a remote stage to its broker: its queue, its registry, and the events and parts that come back. */
 
 import { BrokerLink } from '../broker/broker-link.ts';
 import { type JobEvent, JobEvents } from '../broker/job-events.ts';
 import type { Clock } from '../core/clock.ts';
 import type { LogRecord, RemotePlace } from '../core/model.ts';
 import { BATCH_LEASES, BatchQueue } from './batch-queue.ts';
-import { Board } from './board.ts';
 import { type PartsEvents, PartsIn } from './parts-in.ts';
+import { RemoteRegistry } from './registry.ts';
 
 export interface Connected {
   readonly link: BrokerLink;
   readonly queue: BatchQueue;
-  readonly board: Board;
+  readonly registry: RemoteRegistry;
   readonly events: JobEvents;
   readonly parts: PartsIn;
 }
@@ -30,10 +30,10 @@ interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
 export async function connect(place: RemotePlace, key: string, session: string, watcher: Watcher): Promise<Connected> {
   const { clock, onEvent, onLog } = watcher;
   const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, BATCH_LEASES, onLog, clock);
-  const board = new Board(link, place, clock);
-  const tell: PartsEvents['tell'] = (host, message) => void board.tell(message, host).catch(() => {});
+  const registry = new RemoteRegistry(link, place, clock);
+  const tell: PartsEvents['tell'] = (host, message) => void registry.send(message, host).catch(() => {});
   const parts = new PartsIn(link, key, session, { ...watcher, tell });
-  return { link, queue: new BatchQueue(link, session), board, events: new JobEvents(link, onEvent), parts };
+  return { link, queue: new BatchQueue(link, session), registry, events: new JobEvents(link, onEvent), parts };
 }
 
 /** The queue is last: the others use its connection. */

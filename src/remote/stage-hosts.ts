@@ -1,9 +1,9 @@
-/** The worker hosts that serve one remote stage, as their last reports on the notice board describe them. */
+/** The worker hosts that serve one remote stage, as their last reports in the registry describe them. */
 import type { ModeletDescription, WorkerStatus } from '../core/model.ts';
 import type { OwnValues } from '../core/readings.ts';
-import type { Notices } from './board.ts';
-import type { HostReport, ServedStage } from './notices.ts';
+import type { HostReport, ServedStage } from './entries.ts';
 import { OwnGains } from './own-gains.ts';
+import type { RegistryEntries } from './registry.ts';
 
 interface ServingHost {
   readonly name: string;
@@ -55,7 +55,7 @@ export class StageHosts {
    * Takes new reports, by the ids of hosts, and returns what the modelet's own metrics have gained there. A stale report
    * counts as well: a slow runtime may read the last one of a host only after it has aged.
    */
-  read({ fresh, stale }: Notices): Gained[] {
+  read({ fresh, stale }: RegistryEntries): Gained[] {
     const hosts: ServingHost[] = [];
     const gains: Gained[] = [];
     for (const [id, text] of [...stale, ...fresh]) {
@@ -71,7 +71,7 @@ export class StageHosts {
     return gains;
   }
 
-  /** Forgets all hosts until they are read again: the board cannot be seen. */
+  /** Forgets all hosts until they are read again: the registry cannot be seen. */
   clear(): void {
     this.#hosts = [];
   }

@@ -9,8 +9,8 @@ import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
 import { HostedStage, type HostedStageSpec } from '../../src/headless/host/hosted-stage.ts';
 import type { SubmitRequest } from '../../src/ledger/desk.ts';
 import { BATCH_LEASES } from '../../src/remote/batch-queue.ts';
-import { BEAT_MS, Board } from '../../src/remote/board.ts';
-import { type HostReport, readPublished } from '../../src/remote/notices.ts';
+import { type HostReport, readPublished } from '../../src/remote/entries.ts';
+import { HEARTBEAT_MS, RemoteRegistry } from '../../src/remote/registry.ts';
 import { sleep } from './measure.ts';
 
 const [, , url = '', runtime = '', secret = '', count = '', itemMs = ''] = process.argv;
@@ -45,24 +45,24 @@ async function open(queue: string): Promise<BrokerLink> {
 }
 
 async function serve(host: string): Promise<void> {
-  const board = new Board(await open('board'), place);
-  let { fresh } = await board.renew(null, 'stages');
-  for (; fresh.size === 0; { fresh } = await board.renew(null, 'stages')) await sleep(BEAT_MS / 10);
+  const registry = new RemoteRegistry(await open('registry'), place);
+  let { fresh } = await registry.renew(null, 'stages');
+  for (; fresh.size === 0; { fresh } = await registry.renew(null, 'stages')) await sleep(HEARTBEAT_MS / 10);
   const [published = ''] = fresh.values();
   const { key } = readPublished(published, secret);
   const link = await open(`stage-${key}`);
   const stage = new HostedStage({
-    ...{ key, places: 1, host, link, board, service: sleeper(Number(itemMs)) },
+    ...{ key, places: 1, host, link, registry, service: sleeper(Number(itemMs)) },
     wayOf: () => ({ entry: key, itemsAhead: 0, waits: () => false }),
     onLog: ({ message }) => process.stderr.write(`${message}\n`),
   });
-  board.hear(host, (message) => stage.receive(message));
+  registry.subscribe(host, (message) => stage.receive(message));
   stage.start();
   const served = { workers: [WORKER], pinWarnings: [], description: null, error: null, own: null };
   const report: HostReport = { host, pid: process.pid, isLeaving: false, stages: { [key]: served } };
   for (;;) {
-    await board.renew({ kind: 'hosts', name: host, text: JSON.stringify(report) }, 'stages');
-    await sleep(BEAT_MS);
+    await registry.renew({ kind: 'hosts', name: host, text: JSON.stringify(report) }, 'stages');
+    await sleep(HEARTBEAT_MS);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Reports of worker hosts, fresh and stale, as the engine reads them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HostReport } from '../../src/remote/notices.ts';
+import type { HostReport } from '../../src/remote/entries.ts';
 import { StageHosts } from '../../src/remote/stage-hosts.ts';
 
 const KEY = 'counts-1';

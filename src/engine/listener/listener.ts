@@ -16,10 +16,9 @@ import {
   type RequestNumber,
 } from '../../core/model.ts';
 import { Clients, Origins } from '../../endpoint/access.ts';
-import { DeskEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
-import { type ServedEndpoint, serve } from '../../endpoint/served-endpoint.ts';
+import { DeskEndpoint, type ServedEndpoint, serve } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import { Desk } from '../../ledger/desk.ts';
 import { Failures } from '../../observe/log/failures.ts';

@@ -211,7 +211,11 @@ const FOR_FLOW: ListenerRefusal = {
   message: "forms, JSON in UTF-16 and answers as a script are for Node-RED's own server",
 };
 
-const CLOSED: ListenerRefusal = { status: 503, code: 'shutting_down', message: 'the engine serves nothing here any more' };
+const CLOSED: ListenerRefusal = {
+  status: 503,
+  code: 'shutting_down',
+  message: 'the engine serves nothing here any more',
+};
 
 /** Answers with an error that is no error of a pipeline. */
 function refuse(request: IncomingMessage, response: ServerResponse, refusal: ListenerRefusal, allow?: string): void {

@@ -20,7 +20,7 @@ import {
   type RemoteWork,
   replyOf,
 } from '../../remote/batches.ts';
-import type { Board, HostMessage } from '../../remote/board.ts';
+import type { HostMessage, RemoteRegistry } from '../../remote/registry.ts';
 import type { Service } from '../../server/service.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { SentParts } from './sent-parts.ts';
@@ -61,7 +61,7 @@ export interface HostedStageSpec {
   wayOf(row: readonly string[]): HostedWay;
   readonly host: string;
   readonly link: BrokerLink;
-  readonly board: Board;
+  readonly registry: RemoteRegistry;
   readonly service: Pick<Service, 'submit' | 'abandon' | 'actOnStage' | 'check'>;
   onLog(record: LogRecord): void;
 }
@@ -172,7 +172,7 @@ export class HostedStage {
   #run({ id, payload }: TakenBatch): void {
     let work: RemoteWork;
     try {
-      work = decodeWork(payload, (time) => this.#spec.board.fromServer(time));
+      work = decodeWork(payload, (time) => this.#spec.registry.fromServer(time));
     } catch (thrown) {
       this.#log('error', thrown);
       void this.#queue.refuse(id, asModeletError(thrown, 'protocol_error').message).catch(() => {});

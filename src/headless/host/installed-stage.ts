@@ -7,7 +7,7 @@ import type { PlannedStage } from '../../config/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { StageSource, WorkerPlacement } from '../../core/model.ts';
 import { BUILD_ID } from '../../process/build-id.ts';
-import { type PublishedStage, type StageFile, sha256Of } from '../../remote/notices.ts';
+import { type PublishedStage, type StageFile, sha256Of } from '../../remote/entries.ts';
 
 export interface HostRules {
   /** Secret with which definitions are signed; null: what is not signed is read, too, as only local code runs. */

@@ -1,6 +1,6 @@
 /**
  * A worker host: runs the remote stages of one runtime without Node-RED, with the engine, pools, batching and pins that
- * Node-RED uses. It learns from the notice board which stages there are, and reports there how it serves them.
+ * Node-RED uses. It learns from the registry which stages there are, and reports there how it serves them.
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -12,8 +12,8 @@ import { asError } from '../../core/errors.ts';
 import type { LogRecord, RemotePlace } from '../../core/model.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { BATCH_LEASES } from '../../remote/batch-queue.ts';
-import { BEAT_MS, Board, type HostMessage, type Notices } from '../../remote/board.ts';
-import { type HostReport, readPublished, type ServedStage } from '../../remote/notices.ts';
+import { type HostReport, readPublished, type ServedStage } from '../../remote/entries.ts';
+import { HEARTBEAT_MS, type HostMessage, type RegistryEntries, RemoteRegistry } from '../../remote/registry.ts';
 import type { Machine } from '../../server/runtime-pins.ts';
 import { DRAIN_MS, Service } from '../../server/service.ts';
 import { HostedStage, type HostedWay } from './hosted-stage.ts';
@@ -24,17 +24,17 @@ export interface HostSpec extends HostRules {
 }
 
 interface StageAtHost {
-  /** The notice that the stage was read from. */
-  notice: string;
+  /** The entry that the stage was read from. */
+  entry: string;
   planned: PlannedStage;
   readonly hosted: HostedStage;
   /** Time of the server at which this host began to serve it. */
   readonly since: number;
-  /** Time at which its notice was last seen. */
+  /** Time at which its entry was last seen. */
   seenAt: number;
 }
 
-/** Time for which a stage is served after its notice has gone, in ms: the broker may have been away. */
+/** Time for which a stage is served after its entry has gone, in ms: the broker may have been away. */
 const GRACE_MS = 10_000;
 
 export class RemoteWorkerHost {
@@ -52,7 +52,7 @@ export class RemoteWorkerHost {
   readonly #told: Set<string> = new Set();
   /** `draining`: batches at hand are answered, and reports say so. */
   #state: 'serving' | 'draining' | 'ended' = 'serving';
-  #board: Board | null = null;
+  #registry: RemoteRegistry | null = null;
 
   constructor(spec: HostSpec, machine: Machine, log: Log, clock: Clock = systemClock) {
     this.#spec = spec;
@@ -65,47 +65,47 @@ export class RemoteWorkerHost {
   /** Serves until `drain`. Rejects if the packages of a broker are missing. */
   async run(): Promise<void> {
     const { place } = this.#spec;
-    const link = await this.#link('board');
-    const board = new Board(link, place, this.#clock);
-    this.#board = board;
-    const stopHearing = board.hear(this.#id, (message) => this.#hear(message));
+    const link = await this.#link('registry');
+    const registry = new RemoteRegistry(link, place, this.#clock);
+    this.#registry = registry;
+    const unsubscribe = registry.subscribe(this.#id, (message) => this.#hear(message));
     this.#service.start();
     this.#log.write({ level: 'info', message: `host ${this.#id} waits for stages of the runtime ${place.runtime}` });
     while (this.#state !== 'ended') {
-      await this.#beat(board).catch((thrown: unknown) => {
+      await this.#heartbeat(registry).catch((thrown: unknown) => {
         this.#log.write({ level: 'warn', message: asError(thrown).message });
       });
-      await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + BEAT_MS, resolve));
+      await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + HEARTBEAT_MS, resolve));
     }
-    stopHearing();
+    unsubscribe();
     await link.close();
   }
 
   /** Claims no more batches, answers those at hand, and ends all processes. */
   async drain(): Promise<void> {
     this.#state = 'draining';
-    if (this.#board) void this.#renew(this.#board).catch(() => {});
+    if (this.#registry) void this.#renew(this.#registry).catch(() => {});
     const late = new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + DRAIN_MS, resolve));
     await Promise.race([late, Promise.all([...this.#stages.values()].map(({ hosted }) => hosted.drain()))]);
     await this.#service.close(true);
     this.#state = 'ended';
     // It stays, and grows old: the runtime reads there what the modelets have counted last.
-    if (this.#board) await this.#renew(this.#board).catch(() => {});
+    if (this.#registry) await this.#renew(this.#registry).catch(() => {});
   }
 
-  async #beat(board: Board): Promise<void> {
-    const { fresh } = await this.#renew(board);
+  async #heartbeat(registry: RemoteRegistry): Promise<void> {
+    const { fresh } = await this.#renew(registry);
     if (this.#state !== 'serving') return;
     const declined = new Map<string, string>();
     const now = this.#clock.now();
     let hasChanged = false;
-    for (const [key, notice] of fresh) {
+    for (const [key, entry] of fresh) {
       const stage = this.#stages.get(key);
       if (stage) stage.seenAt = now;
-      if (stage?.notice === notice) continue;
+      if (stage?.entry === entry) continue;
       try {
-        const planned = await installed(readPublished(notice, this.#spec.secret), this.#spec);
-        if (planned) hasChanged = (await this.#place(key, planned, notice, board)) || hasChanged;
+        const planned = await installed(readPublished(entry, this.#spec.secret), this.#spec);
+        if (planned) hasChanged = (await this.#place(key, planned, entry, registry)) || hasChanged;
       } catch (thrown) {
         declined.set(key, asError(thrown).message);
       }
@@ -126,15 +126,15 @@ export class RemoteWorkerHost {
     return unseen.length > 0;
   }
 
-  #renew(board: Board): Promise<Notices> {
-    return board.renew({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }, 'stages');
+  #renew(registry: RemoteRegistry): Promise<RegistryEntries> {
+    return registry.renew({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }, 'stages');
   }
 
   /** Begins to serve a stage, or takes over what has changed besides its modelet. Returns whether it did. */
-  async #place(key: string, planned: PlannedStage, notice: string, board: Board): Promise<boolean> {
+  async #place(key: string, planned: PlannedStage, entry: string, registry: RemoteRegistry): Promise<boolean> {
     const present = this.#stages.get(key);
     if (present) {
-      Object.assign(present, { planned, notice });
+      Object.assign(present, { planned, entry });
       return true;
     }
     const link = await this.#link(`stage-${key}`);
@@ -148,14 +148,14 @@ export class RemoteWorkerHost {
         places: placesOf(planned),
         host: this.#id,
         link,
-        board,
+        registry,
         service: this.#service,
       },
       wayOf: (row) => this.#wayOf(key, row),
       onLog: (record) => this.#log.write(record),
     });
     const now = this.#clock.now();
-    this.#stages.set(key, { notice, planned, hosted, since: board.toServer(now), seenAt: now });
+    this.#stages.set(key, { entry, planned, hosted, since: registry.toServer(now), seenAt: now });
     hosted.start();
     this.#log.write({ level: 'info', message: `serves stage ${planned.name}`, fields: { key } });
     return true;

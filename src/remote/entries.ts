@@ -1,5 +1,5 @@
 /**
- * What stands on the notice board: the definition of a remote stage, with the file of its modelet, and the report of a
+ * The entries of the registry: the definition of a remote stage, with the file of its modelet, and the report of a
  * worker host.
  *
  * A definition is code that a host runs. It is signed with a secret that only the runtime and its hosts know, so that
@@ -64,13 +64,13 @@ export function keyOf({ id, revision }: Pick<StageDefinition, 'id' | 'revision'>
 export async function publish(definition: StageDefinition, secret: string): Promise<string> {
   const { ref: _, revision, remote: __, ...stage } = definition;
   const key = keyOf({ id: stage.id, revision });
-  const notice: PublishedStage = { build: BUILD_ID, key, stage: { ...stage, remote: null }, file: await fileOf(stage) };
-  const body = JSON.stringify(notice);
+  const entry: PublishedStage = { build: BUILD_ID, key, stage: { ...stage, remote: null }, file: await fileOf(stage) };
+  const body = JSON.stringify(entry);
   return JSON.stringify({ body, mac: secret === '' ? '' : macOf(body, secret) });
 }
 
 /**
- * Reads the notice of a stage.
+ * Reads the entry of a stage.
  * @param secret null: what is not signed is read, too
  * @throws ModeletError `config_invalid` if the signature is not by this secret.
  */

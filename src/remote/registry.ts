@@ -1,15 +1,15 @@
 /**
- * The notice board of a runtime on its broker: which stages it has worker hosts run, which hosts are there, and short
- * messages to them. Every notice is renewed all the time and counts for `FRESH_MS`, so a process that dies takes its
- * notices with it. Times are the server's, because the clocks of machines differ.
+ * The registry of a runtime on its broker: the stages that worker hosts shall run, the hosts that are there, and short
+ * messages to them. A heartbeat renews every entry, which counts for `FRESH_MS`, so a process that dies takes its
+ * entries with it. Times are the server's, because the clocks of machines differ.
  */
 import type { RedisClientType } from 'redis';
 import type { BrokerLink } from '../broker/broker-link.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { RemotePlace } from '../core/model.ts';
 
-/** Time between two renewals, and how long a notice counts. */
-export const BEAT_MS = 1000;
+/** Time between two heartbeats, each of which renews an entry, and how long an entry counts. */
+export const HEARTBEAT_MS = 1000;
 const FRESH_MS = 6000;
 
 /** To all hosts of a stage: forget these items, or start new workers. To one host: so many parts of results were taken. */
@@ -23,7 +23,7 @@ export type HostMessage =
       readonly taken: readonly (readonly [item: number, parts: number])[];
     };
 
-interface Notice {
+interface RegistryEntry {
   /** Time of the server. */
   readonly at: number;
   readonly text: string;
@@ -31,14 +31,14 @@ interface Notice {
 
 type EntryKind = 'stages' | 'hosts';
 
-/** Notices of a kind, by their names. */
-export interface Notices {
+/** Entries of a kind, by their names. */
+export interface RegistryEntries {
   readonly fresh: ReadonlyMap<string, string>;
   /** Their processes have ended, or are slow. The last words of a host are among them. */
   readonly stale: ReadonlyMap<string, string>;
 }
 
-export class Board {
+export class RemoteRegistry {
   readonly #link: BrokerLink;
   readonly #key: string;
   readonly #clock: Clock;
@@ -55,18 +55,18 @@ export class Board {
     this.#clock = clock;
   }
 
-  /** Puts up a notice, or renews it, and returns the notices of a kind. */
+  /** Writes an entry, or renews it, and returns the entries of a kind. */
   async renew(
     own: { readonly kind: EntryKind; readonly name: string; readonly text: string } | null,
     wanted: EntryKind,
-  ): Promise<Notices> {
+  ): Promise<RegistryEntries> {
     return this.#link.command(async (server) => {
       const now = await this.#look(server);
       if (own) await server.hSet(this.#of(own.kind), own.name, JSON.stringify({ at: now, text: own.text }));
       const fresh = new Map<string, string>();
       const stale = new Map<string, string>();
       for (const [name, json] of Object.entries(await server.hGetAll(this.#of(wanted)))) {
-        const { at, text } = JSON.parse(json) as Notice;
+        const { at, text } = JSON.parse(json) as RegistryEntry;
         if (Math.abs(now - at) <= FRESH_MS) fresh.set(name, text);
         // A process that died has left it.
         else if (now - at > 10 * FRESH_MS) await server.hDel(this.#of(wanted), name);
@@ -84,13 +84,13 @@ export class Board {
    * Sends a message to the hosts that listen now. A host that does not listen does not get it.
    * @param host the only host that gets it; null: all
    */
-  async tell(message: HostMessage, host: string | null = null): Promise<void> {
+  async send(message: HostMessage, host: string | null = null): Promise<void> {
     const channel = this.#channel(host);
     await this.#link.command((server) => server.publish(channel, JSON.stringify(message)));
   }
 
   /** Listens for messages to all hosts and to this one until the returned function is called. Connects anew for ever. */
-  hear(host: string, onMessage: (message: HostMessage) => void): () => void {
+  subscribe(host: string, onMessage: (message: HostMessage) => void): () => void {
     const channels = [this.#channel(null), this.#channel(host)];
     const listener = this.#link.another();
     listener
