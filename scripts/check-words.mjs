@@ -38,14 +38,15 @@ const KNOWN_TYPES = {
 const STANDARD = new Set(
   `
   answer arrival attempt batch body branch bucket budget byte call caller cause check child choice client clock coalesced
-  code codec coding collection content context control count decision deploy done duration encode ended error event example
-  fact failure field fifo file flight flow former function gather growth guarded head header histogram http info input key
-  kind lazy lifetime life limit link list listening live log loop machine media memory message meter mode model named never node
-  number open option order origin other own parent path phase pipeline policy port priority process program progress
-  quantile queue quiet range read reader reading recent record reference replacement reply report reporter request response
-  result role router rule schema service setting signal single slow slowest socket source spec start started state status
-  step stream submit submitter supervised supervisor table tag taken target task tensor term text time timer timing to token
-  traffic tree triable type unread update usage user value view waiting warning watcher wire workload written
+  code codec coding collection content context control count decision deploy described done duration encode ended error
+  event example fact failure field fifo file flight flow former function gather growth guarded head header histogram http
+  info input key kind lazy life lifetime limit link list listening live log loop machine media memory message meter mode
+  model named never node number open option order origin other own parent path phase pipeline policy port prepared
+  priority process program progress quantile queue quiet range read reader reading recent record reference replacement
+  reply report reporter request response result role router rule schema served service setting signal single slow slowest
+  socket source spec start started state status step stream submit submitter supervised supervisor table tag taken target
+  task tensor term text time timer timing to token traffic tree triable type unread update usage user value view waiting
+  warning watcher wire workload written
   `
     .trim()
     .split(/\s+/),

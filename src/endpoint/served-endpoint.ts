@@ -89,11 +89,14 @@ export interface ServedEndpoint extends Pick<PlannedEndpoint, 'spec' | 'stageNam
   readonly isForEmbeddings: boolean;
 }
 
-/** An endpoint as a host describes it; its answers are prepared from its settings. */
-export type HostedEndpoint = Omit<ServedEndpoint, 'answer' | 'failure' | 'direct' | 'isForEmbeddings'>;
-
-/** @param more headers of every answer, names and values in turn */
-export function serve(endpoint: HostedEndpoint, more: readonly string[] = []): ServedEndpoint {
+/**
+ * Prepares the answers of an endpoint that a host describes.
+ * @param more headers of every answer, names and values in turn
+ */
+export function serve(
+  endpoint: Omit<ServedEndpoint, 'answer' | 'failure' | 'direct' | 'isForEmbeddings'>,
+  more: readonly string[] = [],
+): ServedEndpoint {
   const { answer, failure, path } = endpoint.spec;
   return {
     ...endpoint,
