@@ -5,10 +5,9 @@ import { type HttpSettings, httpRoot, jsonLimit, pathRules } from '../../config/
 import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/endpoints.ts';
 import type { AccessTable, Origins, OtherOrigins } from '../../endpoint/access.ts';
-import { DeskEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { originForm } from '../../endpoint/request-head.ts';
-import { flawOf, type ServedEndpoint, serve } from '../../endpoint/served-endpoint.ts';
+import { DeskEndpoint, flawOf, type ServedEndpoint, serve } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
