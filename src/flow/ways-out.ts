@@ -7,8 +7,6 @@ export interface WaysOut {
   canAnswer(id: string): boolean;
   /** Whether an HTTP response or a pipeline node is reachable: a message that ends here is a loss. */
   leadsOn(id: string): boolean;
-  /** Whether `leadsOn` holds and messages reach the node by a wire or link, so that they do not begin there. */
-  isPassed(id: string): boolean;
   /** Returns all nodes that a message can reach from a node, itself included, also through Catch nodes. */
   reachedFrom(id: string): ReadonlySet<string>;
 }
@@ -16,7 +14,6 @@ export interface WaysOut {
 export const NO_WAYS: WaysOut = {
   canAnswer: () => false,
   leadsOn: () => false,
-  isPassed: () => false,
   reachedFrom: () => new Set(),
 };
 
@@ -43,7 +40,6 @@ export function waysOut(graph: Graph): WaysOut {
   return {
     canAnswer: (id) => answering.has(id),
     leadsOn: (id) => leading.has(id),
-    isPassed: (id) => leading.has(id) && backwards.has(id),
     reachedFrom: (id) => {
       const known = reached.get(id) ?? reach([id], all);
       reached.set(id, known);

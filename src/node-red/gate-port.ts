@@ -56,8 +56,6 @@ export interface CompiledGates {
 }
 
 export interface GatePort {
-  /** Whether no message holds a lease. */
-  readonly isNoneHeld: boolean;
   /** State of all gates, each with the id of its runtime. */
   readonly measured: readonly MeasuredGate[];
   readonly views: readonly GateView[];
@@ -86,7 +84,6 @@ export function holdLeases(gates: GatePort, msg: PipelineMessage): LeaseHold {
 }
 
 export const NO_GATES: GatePort = {
-  isNoneHeld: true,
   measured: [],
   views: [],
   badge: () => null,

@@ -66,7 +66,7 @@ export class Pipeline {
   /** Read before anything pins this process. */
   readonly allowedCpus: readonly number[] = allowedCpus();
   /** The running paced splits. */
-  readonly feeds: Feeds = new Feeds(() => this.endTimers());
+  readonly feeds: Feeds = new Feeds();
   /** Measures Node-RED's event loop while a runtime exists. */
   readonly loop: LoopMonitor = new LoopMonitor();
   /** Set when Node-RED loads the gate node. */
@@ -106,7 +106,7 @@ export class Pipeline {
     this.#probed = probeLauncher(this.allowedCpus).then((launcher) => {
       this.#machine = { allowedCpus: this.allowedCpus, launcher };
     });
-    const clients = new HttpClients(() => this.endTimers());
+    const clients = new HttpClients();
     this.#succession = new Succession(RED, {
       wait: (act) => this.#arrivals.wait(act),
       stranded: (msg) => clients.answerIfEarlier(msg, flowsChanged()),
@@ -213,7 +213,7 @@ export class Pipeline {
     this.#arrivals.enter('starting');
     this.#hold.hold();
     this.context.clients.noteEarlier();
-    this.#arrivals.safely(() => this.#succession.pause(this.#isAwaited));
+    this.#arrivals.safely(() => this.#succession.pause());
     const start = this.#start;
     setTimeout(() => {
       // The new flows may never start, and no client may wait for them forever.
@@ -322,16 +322,6 @@ export class Pipeline {
     clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), flowsChanged());
     const longestMs = Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
     if (isChanged) clients.answerInTime(longestMs, LOST, (msg) => this.#lost(msg));
-  }
-
-  /** Whether a client from before the last deploy, a paced split or a gate lease waits for a message. */
-  get #isAwaited(): boolean {
-    return !(this.context.clients.isNoneEarlier && this.feeds.isNoneOpen && this.gates.isNoneHeld);
-  }
-
-  /** Call when no message is awaited any more by a client, a paced split or a lease. */
-  endTimers(): void {
-    if (!this.#isAwaited) this.#succession.endTimers();
   }
 
   /** Ends a message that a deploy has left without a next node: frees its leases, its paced split and its place. */

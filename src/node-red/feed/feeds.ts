@@ -53,18 +53,8 @@ export class FeedWindow {
 }
 
 export class Feeds {
-  readonly #noneOpen: () => void;
   /** Running sequences, by the id that a paced split writes into `msg.parts`. */
   readonly #sequences: Map<string, FeedSequence> = new Map();
-
-  /** @param noneOpen called when the last sequence has ended */
-  constructor(noneOpen: () => void) {
-    this.#noneOpen = noneOpen;
-  }
-
-  get isNoneOpen(): boolean {
-    return this.#sequences.size === 0;
-  }
 
   open(id: string, sequence: FeedSequence): void {
     this.#sequences.set(id, sequence);
@@ -72,7 +62,6 @@ export class Feeds {
 
   close(id: string): void {
     this.#sequences.delete(id);
-    if (this.isNoneOpen) this.#noneOpen();
   }
 
   /**

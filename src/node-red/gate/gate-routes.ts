@@ -25,7 +25,6 @@ export function connectGates(RED: NodeAPI, pipeline: Pipeline): void {
     service: (runtime) => pipeline.services.find(({ id }) => id === runtime),
     machine: () => pipeline.machine,
     onChange: () => pipeline.showBadges(),
-    noneHeld: () => pipeline.endTimers(),
   });
   pipeline.gates = gates;
   serveGates(RED, pipeline, gates);

@@ -29,8 +29,6 @@ import { endOfMessage, MessageLeases } from './message-leases.ts';
 export interface GatesHost extends Omit<RoomsHost, 'leases'> {
   /** Returns the service of a runtime node, or undefined while none runs. */
   service(runtime: string): Service | undefined;
-  /** Called when the last lease has ended. */
-  noneHeld(): void;
 }
 
 type Supply = BudgetSource | { readonly members: readonly Gate['admission'][] };
@@ -52,7 +50,7 @@ function isOrder(order: unknown): order is GateOrder {
 
 export class Gates implements GatePort {
   readonly #around: GatesHost;
-  readonly #leases: MessageLeases;
+  readonly #leases: MessageLeases = new MessageLeases();
   /** Stores of the durable gates. */
   readonly rooms: DurableRooms;
   readonly #hosts: Map<string, Host> = new Map();
@@ -63,7 +61,6 @@ export class Gates implements GatePort {
 
   constructor(around: GatesHost) {
     this.#around = around;
-    this.#leases = new MessageLeases(() => around.noneHeld());
     this.rooms = new DurableRooms({ ...around, leases: this.#leases });
   }
 
@@ -73,10 +70,6 @@ export class Gates implements GatePort {
     const { gate, deployed } = host;
     const count = (error: ModeletError): void => this.#serviceOf(deployed)?.countRefused(error);
     return { gate, deployed, leases: this.#leases, count };
-  }
-
-  get isNoneHeld(): boolean {
-    return this.#leases.isNoneHeld;
   }
 
   hold(msg: PipelineMessage): LeaseHold {

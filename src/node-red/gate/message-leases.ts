@@ -25,16 +25,6 @@ interface HeldLease {
 
 export class MessageLeases {
   readonly #held: Map<string, HeldLease> = new Map();
-  readonly #noneHeld: () => void;
-
-  /** @param noneHeld called when the last lease has ended */
-  constructor(noneHeld: () => void = () => {}) {
-    this.#noneHeld = noneHeld;
-  }
-
-  get isNoneHeld(): boolean {
-    return this.#held.size === 0;
-  }
 
   /**
    * Records a lease.
@@ -47,7 +37,7 @@ export class MessageLeases {
 
   /** Drops a lease that its gate has ended. Does nothing if it has ended here. */
   forget(token: string): void {
-    if (this.#held.delete(token) && this.#held.size === 0) this.#noneHeld();
+    this.#held.delete(token);
   }
 
   /** Records that a pipeline or gate takes in a message. */
@@ -94,7 +84,6 @@ export class MessageLeases {
     const lease = this.#held.get(token);
     this.#held.delete(token);
     lease?.end(end, ended);
-    if (this.#held.size === 0) this.#noneHeld();
   }
 }
 

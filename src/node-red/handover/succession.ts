@@ -14,7 +14,6 @@ import { isPipelineNode } from '../../flow/graph.ts';
 import { NO_WAYS, type WaysOut } from '../../flow/ways-out.ts';
 import type { LiveFlowNode, RunningLive } from '../live-nodes.ts';
 import type { PipelineMessage } from '../request/messages.ts';
-import { FunctionTimers } from './function-timers.ts';
 
 type SuccessionState = 'moving' | 'closing' | 'paused' | 'ended';
 
@@ -65,7 +64,6 @@ const LABEL = 'modelet';
 export class Succession {
   readonly #RED: NodeAPI;
   readonly #custody: Custody;
-  readonly #timers: FunctionTimers;
   #state: SuccessionState = 'ended';
   #generation: Generation = { nodes: new Set(), ways: NO_WAYS };
   /** The paths before the last deploy. */
@@ -80,20 +78,16 @@ export class Succession {
   constructor(RED: NodeAPI, custody: Custody) {
     this.#RED = RED;
     this.#custody = custody;
-    this.#timers = new FunctionTimers(RED);
   }
 
-  /** Call before a deploy stops flows. @param isAwaited whether a client, paced split or gate waits for messages */
-  pause(isAwaited: boolean): void {
+  /** Call before a deploy stops flows. */
+  pause(): void {
     if (!this.#isPaused) this.#hold();
     this.#state = 'closing';
-    const { nodes, ways } = this.#generation;
-    if (isAwaited) this.#timers.take([...nodes].filter(({ id }) => ways.isPassed(id)));
     // Node-RED begins to close all nodes before the microtasks of this turn run.
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#state = 'paused';
       this.#flushing.clear();
-      this.#timers.giveBack();
     });
   }
 
@@ -122,12 +116,6 @@ export class Succession {
   end(): void {
     this.#release();
     this.#state = 'ended';
-    this.endTimers();
-  }
-
-  /** Clears the timers of closed function nodes. Call when no request waits for their messages. */
-  endTimers(): void {
-    this.#timers.end();
   }
 
   /** Whether a deploy has removed every path from the node to an HTTP response. */

@@ -34,12 +34,6 @@ export class HttpClients {
   readonly #places: WeakMap<HttpResponse, FifoNode<WaitingClient>> = new WeakMap();
   /** Clients that were already waiting when the last deploy began. */
   readonly #earlier: Set<WaitingClient> = new Set();
-  readonly #noneEarlier: () => void;
-
-  /** @param noneEarlier called when the last client that was waiting when a deploy began is answered or gone */
-  constructor(noneEarlier: () => void) {
-    this.#noneEarlier = noneEarlier;
-  }
 
   /** Records a request that is about to reach an HTTP-in node. */
   enter({ headers }: HttpRequest, response: HttpResponse, from: string, isTimed: boolean): void {
@@ -65,10 +59,6 @@ export class HttpClients {
   /** Notes at the start of a deploy which clients are waiting. */
   noteEarlier(): void {
     for (const client of this.#waiting) this.#earlier.add(client);
-  }
-
-  get isNoneEarlier(): boolean {
-    return this.#earlier.size === 0;
   }
 
   /** Answers a message's client if it was already waiting when the last deploy began. */
@@ -131,7 +121,7 @@ export class HttpClients {
     end?.cancel();
     if (!response.writableFinished) for (const gone of listeners) gone();
     else if (response.statusCode >= 400) for (const tell of failed) tell();
-    if (this.#earlier.delete(place.value) && this.isNoneEarlier) this.#noneEarlier();
+    this.#earlier.delete(place.value);
   }
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { arrived, feed, numbers, payloads, sorted } from '../../fixtures/drawn.ts';
-import { completeNode, func, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { completeNode, func, node, runtime, sink, stage, TAB, TIMERS } from '../../fixtures/flow.ts';
 import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 
 const ITEMS = 300;
@@ -15,7 +15,7 @@ const BEHIND: readonly [string, FlowNode[]][] = [
   [
     'an async function and two stages',
     [
-      func('first', 'await new Promise((resolve) => setTimeout(resolve, 2)); return msg;', 'a'),
+      { ...func('first', 'await timers.setTimeout(2); return msg;', 'a'), ...TIMERS },
       stage('a', 'return input;', 'between'),
       func('between', 'return msg;', 'b'),
       stage('b', 'return input;', 'out'),
