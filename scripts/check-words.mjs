@@ -18,7 +18,6 @@ const KNOWN_TYPES = {
   Handler: 3,
   Held: 2,
   HttpResponse: 2,
-  Kept: 2,
   Known: 2,
   Opened: 2,
   Outputs: 2,
