@@ -1,6 +1,7 @@
 /** The quick start as `npm start` shows it, and its picture for the README. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -61,13 +62,18 @@ async function visibleCanvas(editor: EditorPage): Promise<{ left: number; top: n
 }
 
 /** Draws a line on the page of the flow, through points that are given as shares of the field. */
-async function drawLine(page: Page, points: readonly (readonly [number, number])[]): Promise<void> {
+async function drawLine(
+  page: Page,
+  points: readonly (readonly [number, number])[],
+  beforeEnd: () => Promise<void> = async () => {},
+): Promise<void> {
   const field = await boxOf(page.locator('canvas'));
   const [first, ...others] = points.map(([x, y]) => [field.x + x * field.width, field.y + y * field.height] as const);
   assert.ok(first);
   await page.mouse.move(...first);
   await page.mouse.down();
   for (const point of others) await page.mouse.move(...point, { steps: 5 });
+  await beforeEnd();
   await page.mouse.up();
 }
 
@@ -119,6 +125,7 @@ test('a digit that is drawn on its page, with the mouse or the keyboard, is read
     await page.setViewportSize(SIZE);
     await page.goto(`${session.nodeRed.url}/digits`);
     const answer = page.getByRole('status');
+    await page.emulateMedia({ colorScheme: 'light' });
     await answer.filter({ hasText: 'Nothing is drawn yet' }).waitFor();
     for (const [digit, points] of Object.entries({ 7: SEVEN, 1: ONE, 0: ZERO })) {
       await drawLine(page, points);
@@ -133,9 +140,48 @@ test('a digit that is drawn on its page, with the mouse or the keyboard, is read
     await page.getByRole('application', { name: 'Drawing field' }).focus();
     for (let step = 0; step < 12; step += 1) await page.keyboard.press('ArrowDown');
     await answer.getByText('1', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await assertLiveAndFitting(page);
     await page.close();
   });
 });
+
+const SCREENS = [
+  { width: 390, height: 844 },
+  { width: 1280, height: 720 },
+];
+
+/** The answer comes while the mouse is still down, all of the page is in view, and axe-core finds nothing wrong. */
+async function assertLiveAndFitting(page: Page): Promise<void> {
+  await page.addScriptTag({ path: createRequire(import.meta.url).resolve('axe-core/axe.min.js') });
+  for (const size of SCREENS) {
+    await page.setViewportSize(size);
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await drawLine(page, SEVEN, async () => {
+      await page.getByRole('status').getByText('7', { exact: true }).waitFor();
+    });
+    const [width, height] = await page.evaluate(extentOfPage);
+    assert.deepEqual({ width, height }, size);
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme });
+      assert.deepEqual(await page.evaluate(axeViolations), []);
+    }
+  }
+  await takePicture(page, 'digits.png', { width: 1280, height: 720 });
+}
+
+declare const document: { readonly documentElement: { readonly scrollWidth: number; readonly scrollHeight: number } };
+declare const axe: { run(): Promise<{ violations: { id: string }[] }> };
+
+/** Runs in the page. */
+function extentOfPage(): [number, number] {
+  return [document.documentElement.scrollWidth, document.documentElement.scrollHeight];
+}
+
+/** Runs in the page. */
+async function axeViolations(): Promise<string[]> {
+  return (await axe.run()).violations.map(({ id }) => id);
+}
 
 test("a stage of one's own answers over HTTP after at most ten clicks and one line of code", async () => {
   const { nodeRed } = session;
