@@ -144,6 +144,18 @@
     };
   }
 
+  /**
+   * Lets the search of the palette find a node by its names in the docs and by the words that people type. It compares with
+   * the type and with this attribute, which has the label.
+   */
+  function findByWords(type) {
+    if (!type.startsWith('modelet-')) return;
+    const element = $(`.red-ui-palette-node[data-palette-type="${type}"]`);
+    const words = RED._(`@modelet/node-red-pipeline/${type}:${type}.found`);
+    if (element.length > 0) element.attr('data-palette-label', `${element.attr('data-palette-label')}, ${words}`);
+  }
+
   window.modelet = window.modelet || {};
+  if (!window.modelet.defineNode) RED.events.on('registry:node-type-added', findByWords);
   window.modelet.defineNode = defineNode;
 })();

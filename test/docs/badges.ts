@@ -85,7 +85,7 @@ export const BADGES: readonly Shown[] = [
     node: 'stage',
     badge: stageBadge(stage({ ready: 0, workers: workers(TOO_SLOW), doesNotStart: true }), RUNTIME),
     meaning:
-      'A worker gave no sign of progress for `startTimeoutMs`, and began anew. The next try has twice the time. Raise `startTimeoutMs`, or print progress',
+      'A worker gave no sign of progress for *Start timeout*, and began anew. The next try has twice the time. Raise *Start timeout*, or print progress',
   },
   {
     node: 'stage',
@@ -226,7 +226,8 @@ export const BADGES: readonly Shown[] = [
   {
     node: 'gate',
     badge: gateBadge(gate({ source: { available: true, rare: 'scraped every 60 s' } as GateSnapshot['source'] })),
-    meaning: 'The source measures less often than `staleMs`, so the gate closes between samples. Raise `staleMs`',
+    meaning:
+      'The source measures less often than *Too old after*, so the gate closes between samples. Raise *Too old after*',
   },
   {
     node: 'gate',

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
+import { pagePaths, readPage } from './pages.ts';
 
 type Catalog = { readonly [key: string]: string | Catalog };
 
@@ -67,4 +69,24 @@ describe('texts: recipes', () => {
       assert.equal(start[1]?.match(/<li>/g)?.length, 3);
     });
   }
+});
+
+describe('the words of the dialogs', () => {
+  /** Also names that a modelet's own code has. */
+  const OF_CODE = new Set(['inputSchema', 'outputSchema']);
+  const properties = Object.values(NODE_SCHEMAS).flatMap(({ properties }) => Object.keys(properties));
+  const names = new Set(properties.filter((name) => /[A-Z]|^libs$/.test(name) && !OF_CODE.has(name)));
+  const guides = pagePaths().filter((path) => /^(README|docs\/(tutorial|faq|guides|operations)\b)/.test(path));
+
+  test('guides name a field by its label, not by its property, which is for reference pages', () => {
+    const found = guides.flatMap((path) => {
+      const text = readPage(path).replaceAll(/^\s*```[\s\S]*?^\s*```/gm, '');
+      return [...text.matchAll(/`(\w+)`/g)]
+        .map(([, name = '']) => name)
+        .filter((name) => names.has(name))
+        .map((name) => `${path}: ${name}`);
+    });
+    assert.ok(names.size > 40 && guides.length > 25);
+    assert.deepEqual(found, []);
+  });
 });

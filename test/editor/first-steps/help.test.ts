@@ -21,7 +21,25 @@ const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-bro
   'modelet-feed': 'paced split',
   'modelet-metrics': 'metrics',
 };
+const TYPED: Readonly<Record<string, NodeType>> = {
+  onnx: 'modelet-stage',
+  python: 'modelet-stage',
+  inference: 'modelet-stage',
+  batch: 'modelet-batcher',
+  queue: 'modelet-gate',
+  join: 'modelet-join',
+  gather: 'modelet-join',
+  tokens: 'modelet-stream',
+  dashboard: 'modelet-metrics',
+};
 const IN_PALETTE = Object.keys(LABELS) as (keyof typeof LABELS)[];
+
+/** The name of a node in the docs, on the canvas, and in its help. */
+function helpName(type: NodeType): string {
+  const path = join(repositoryRoot, 'nodes', 'locales', 'en-US', `${type}.json`);
+  const texts = (JSON.parse(readFileSync(path, 'utf8')) as Record<string, Record<string, string>>)[type] ?? {};
+  return String(texts[type.replace('modelet-', '')] ?? texts['palette']);
+}
 
 /** The catalog of a node's texts, as it is in the sources. */
 function helpSource(type: NodeType): string {
@@ -50,11 +68,27 @@ test('the palette shows the nodes in their own category', async () => {
       .evaluateAll((nodes) => nodes.map((node) => node.getAttribute('data-palette-type')));
     assert.deepEqual(types, IN_PALETTE);
     for (const type of IN_PALETTE) {
-      assert.equal(await editor.paletteNode(type).getAttribute('data-palette-label'), LABELS[type]);
       const label = editor.paletteNode(type).locator('.red-ui-palette-label');
+      assert.equal(await label.innerText(), LABELS[type]);
       const { height } = await boxOf(label);
       assert.ok(height < 30, `the label of ${type} is on one line: ${height} px`);
     }
+  });
+});
+
+test('the search of the palette finds nodes by the names that the docs use and by words that people type', async () => {
+  await session.inEditor([], async (editor) => {
+    const search = editor.page.locator('#red-ui-palette-search input');
+    const names = IN_PALETTE.map((type) => [helpName(type), type] as const);
+    for (const [words, type] of [...names, ...Object.entries(TYPED)]) {
+      await search.fill(words.slice(0, -1));
+      await search.press(words.slice(-1));
+      await editor.page.locator('.red-ui-palette-node[data-filter]').first().waitFor({ state: 'attached' });
+      await editor.paletteNode(type).waitFor();
+    }
+    await search.fill('x');
+    await search.press('Backspace');
+    await editor.page.locator('.red-ui-palette-node[data-filter]').first().waitFor({ state: 'detached' });
   });
 });
 
