@@ -5,7 +5,7 @@ import { type JobEvent, JobEvents } from '../broker/job-events.ts';
 import type { Clock } from '../core/clock.ts';
 import type { LogRecord, RemotePlace } from '../core/model.ts';
 import { BATCH_LEASES, BatchQueue } from './batch-queue.ts';
-import { type PartsEvents, PartsIn } from './parts-in.ts';
+import { type PartsEvents, ReceivedParts } from './received-parts.ts';
 import { RemoteRegistry } from './registry.ts';
 
 export interface Connected {
@@ -13,7 +13,7 @@ export interface Connected {
   readonly queue: BatchQueue;
   readonly registry: RemoteRegistry;
   readonly events: JobEvents;
-  readonly parts: PartsIn;
+  readonly parts: ReceivedParts;
 }
 
 interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
@@ -32,7 +32,7 @@ export async function connect(place: RemotePlace, key: string, session: string, 
   const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, BATCH_LEASES, onLog, clock);
   const registry = new RemoteRegistry(link, place, clock);
   const tell: PartsEvents['tell'] = (host, message) => void registry.send(message, host).catch(() => {});
-  const parts = new PartsIn(link, key, session, { ...watcher, tell });
+  const parts = new ReceivedParts(link, key, session, { ...watcher, tell });
   return { link, queue: new BatchQueue(link, session), registry, events: new JobEvents(link, onEvent), parts };
 }
 

@@ -5,7 +5,7 @@ import type { RedisClientType } from 'redis';
 import { BrokerLink } from '../../src/broker/broker-link.ts';
 import { SentParts } from '../../src/headless/host/sent-parts.ts';
 import { BATCH_LEASES } from '../../src/remote/batch-queue.ts';
-import { PartsIn } from '../../src/remote/parts-in.ts';
+import { ReceivedParts } from '../../src/remote/received-parts.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { bareItem } from '../../src/wire/frames/items.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
@@ -23,7 +23,7 @@ let stages = 0;
 interface Ends {
   readonly clock: FakeClock;
   readonly sent: SentParts;
-  readonly received: PartsIn;
+  readonly received: ReceivedParts;
   /** What the runtime has got: the parts, and the loss of a batch. */
   readonly log: string[];
   /** Parts that the host may forget. */
@@ -40,7 +40,7 @@ async function ends(t: TestContext, takes = true): Promise<Ends> {
   const clock = new FakeClock();
   const sent = new SentParts(link, 'host', clock, () => assert.fail('the server is there'));
   const log: string[] = [];
-  const received = new PartsIn(link, 'stage', 'session', {
+  const received = new ReceivedParts(link, 'stage', 'session', {
     onPart(_batch, { id, part, payload }, took) {
       log.push(`${id}.${part} ${Buffer.from(payload.bytes)}`);
       if (takes) took(part + 1);

@@ -27,7 +27,7 @@ const BLOCK_MS = 2000;
 const RETRY_MS = 100;
 const MOST = 100;
 
-export class PartsIn {
+export class ReceivedParts {
   readonly #link: BrokerLink;
   readonly #stage: string;
   readonly #keyName: string;
