@@ -4,35 +4,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { root } from './runtimes.mjs';
 
-/** Names that several files declare a type by, with the number of these files. Only remove names here, or lower a number. */
-const KNOWN_TYPES = {
-  Answer: 3,
-  Around: 2,
-  Asked: 3,
-  Drawn: 2,
-  Ended: 2,
-  ErrorHandler: 3,
-  Facts: 2,
-  Found: 3,
-  GateState: 2,
-  Handler: 3,
-  Held: 2,
-  HttpResponse: 2,
-  Known: 2,
-  Opened: 2,
-  Outputs: 2,
-  Parts: 2,
-  Place: 6,
-  Places: 2,
-  Response: 2,
-  Running: 2,
-  Settings: 4,
-  Supply: 2,
-  TlsNode: 3,
-  Unreadable: 2,
-  View: 2,
-};
-
 /** Words of the field or of everyday English: they need no entry in the glossary. */
 const STANDARD = new Set(
   `
@@ -71,16 +42,9 @@ function typeFaults() {
     for (const name of new Set([...text.matchAll(declared)].map(([, found]) => found)))
       filesOf.set(name, [...(filesOf.get(name) ?? []), file]);
   }
-  const added = [...filesOf]
-    .filter(([name, holders]) => holders.length > (KNOWN_TYPES[name] ?? 1))
+  return [...filesOf]
+    .filter(([, holders]) => holders.length > 1)
     .map(([name, holders]) => `${holders.join(', ')} each declare a type ${name}: give each its own name`);
-  const solved = Object.entries(KNOWN_TYPES)
-    .filter(([name, count]) => (filesOf.get(name)?.length ?? 0) < count)
-    .map(([name]) => {
-      const left = filesOf.get(name)?.length ?? 0;
-      return `KNOWN_TYPES in scripts/check-words.mjs: ${left > 1 ? `${name} has ${left} files now` : `remove ${name}`}`;
-    });
-  return [...added, ...solved];
 }
 
 /** Returns the words in exported types of the path of a request that neither the glossary nor STANDARD has. */

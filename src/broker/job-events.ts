@@ -13,7 +13,7 @@ export type JobEvent =
   | { readonly tag: 'ended'; readonly id: string; readonly outcome: string }
   | { readonly tag: 'dead'; readonly id: string; readonly reason: string };
 
-type Entry = { readonly id: string; readonly message: Readonly<Record<string, string>> };
+type StreamEntry = { readonly id: string; readonly message: Readonly<Record<string, string>> };
 
 const BLOCK_MS = 2000;
 const RETRY_MS = 100;
@@ -40,7 +40,7 @@ export class JobEvents {
     while (!this.#isClosed && this.#last === null) {
       try {
         const key = await this.#key();
-        const [latest] = (await this.#reader.xRevRange(key, '+', '-', { COUNT: 1 })) as Entry[];
+        const [latest] = (await this.#reader.xRevRange(key, '+', '-', { COUNT: 1 })) as StreamEntry[];
         this.#last = latest?.id ?? '0-0';
         void this.#follow(key);
       } catch {
@@ -63,7 +63,7 @@ export class JobEvents {
       try {
         const from = { key, id: this.#last ?? '0-0' };
         const streams = await this.#reader.xRead([from], { BLOCK: BLOCK_MS, COUNT: MOST });
-        for (const { messages } of (streams ?? []) as readonly { readonly messages: readonly Entry[] }[]) {
+        for (const { messages } of (streams ?? []) as readonly { readonly messages: readonly StreamEntry[] }[]) {
           for (const entry of messages) this.#read(entry);
         }
       } catch {
@@ -72,7 +72,7 @@ export class JobEvents {
     }
   }
 
-  #read({ id, message }: Entry): void {
+  #read({ id, message }: StreamEntry): void {
     this.#last = id;
     const { event, jobId = '', returnvalue = '', failedReason = '' } = message;
     if (event === 'waiting') this.#onEvent({ tag: 'waiting' });

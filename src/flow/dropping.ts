@@ -14,7 +14,7 @@ import { targetsOf } from './walk.ts';
 
 type Queue = Pick<StageDefinition, 'capacity' | 'overflow'>;
 
-interface Drawn {
+interface StageGraph {
   readonly graph: Graph;
   /** Settings of the usable stages, by node. */
   readonly configs: ReadonlyMap<string, Pick<StageConfig, 'capacity' | 'overflow' | 'dropKey'>>;
@@ -23,13 +23,13 @@ interface Drawn {
 }
 
 export class Queues {
-  readonly #drawn: Drawn;
+  readonly #drawn: StageGraph;
   readonly #bases: ReadonlyMap<string, string>;
   /** The stages before a stage that gets items from no other node. */
   readonly #before: ReadonlyMap<string, readonly string[]>;
   readonly #known: Map<string, Queue> = new Map();
 
-  constructor(drawn: Drawn) {
+  constructor(drawn: StageGraph) {
     this.#drawn = drawn;
     this.#bases = basesOf(drawn.graph);
     this.#before = stagesBefore(drawn);
@@ -82,7 +82,7 @@ export class Queues {
 }
 
 /** Returns the stages before each stage, without stages at which requests enter. */
-function stagesBefore(drawn: Drawn): Map<string, readonly string[]> {
+function stagesBefore(drawn: StageGraph): Map<string, readonly string[]> {
   const { routes, configs } = drawn;
   const before = new Map<string, Set<string>>();
   for (const [from, to] of [...routes.values()].flatMap(({ leg }) => stepsOf(leg))) {
@@ -93,7 +93,7 @@ function stagesBefore(drawn: Drawn): Map<string, readonly string[]> {
 }
 
 /** Returns the stages that get items from other nodes than the stages before them. */
-function enteredStages({ graph, routes }: Drawn, before: ReadonlyMap<string, ReadonlySet<string>>): Set<string> {
+function enteredStages({ graph, routes }: StageGraph, before: ReadonlyMap<string, ReadonlySet<string>>): Set<string> {
   const fromClients = nodesOf(graph, 'http in').flatMap(({ id }) => {
     const route = routes.get(id);
     return route ? firstStages(route.leg) : [];

@@ -159,11 +159,11 @@ export type GraphNode =
 /** The nodes by id, in the order of the flows. */
 export type Graph = ReadonlyMap<string, GraphNode>;
 
-type Kind = GraphNode['kind'];
-export type NodeOf<K extends Kind> = Extract<GraphNode, { readonly kind: K }>;
+type NodeKind = GraphNode['kind'];
+export type NodeOf<K extends NodeKind> = Extract<GraphNode, { readonly kind: K }>;
 
 /** Returns the nodes of a kind, in the order of the flows. */
-export function nodesOf<K extends Kind>(graph: Graph, kind: K): NodeOf<K>[] {
+export function nodesOf<K extends NodeKind>(graph: Graph, kind: K): NodeOf<K>[] {
   return [...graph.values()].filter((node): node is NodeOf<K> => node.kind === kind);
 }
 

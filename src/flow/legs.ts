@@ -44,7 +44,7 @@ interface Sender {
 }
 
 /** What the route has passed so far. */
-interface Passed {
+interface PathSoFar {
   readonly sticky: string;
   /** All nodes, to notice circles. */
   readonly nodes: readonly string[];
@@ -52,7 +52,7 @@ interface Passed {
   readonly leg: readonly string[];
 }
 
-interface Drawn {
+interface ConfiguredGraph {
   readonly graph: Graph;
   /** Usable nodes that gather branches. */
   readonly joins: ReadonlyMap<string, PlannedJoin>;
@@ -65,15 +65,15 @@ interface Drawn {
 /** Most ways of one route. Each switch node multiplies them. */
 const MOST_WAYS = 64;
 
-const NOTHING_PASSED: Passed = { sticky: '', nodes: [], leg: [] };
+const NOTHING_PASSED: PathSoFar = { sticky: '', nodes: [], leg: [] };
 
 export class Legs {
-  readonly #drawn: Drawn;
+  readonly #drawn: ConfiguredGraph;
   #ways = 0;
   /** Why the engine cannot gather what a node fans out, by the node: no other way to the node need try again. */
   readonly #unforked: Map<string, string> = new Map();
 
-  constructor(drawn: Drawn) {
+  constructor(drawn: ConfiguredGraph) {
     this.#drawn = drawn;
   }
 
@@ -110,7 +110,7 @@ export class Legs {
     this.#unforked.clear();
   }
 
-  #from(stage: StageNode, { sticky, nodes, leg }: Passed): Trail {
+  #from(stage: StageNode, { sticky, nodes, leg }: PathSoFar): Trail {
     const trail = this.#after(
       { node: stage, output: stage.output, runtime: stage.runtime },
       { sticky: sticky || stage.sticky, nodes: [...nodes, stage.id], leg: [...leg, stage.id] },
@@ -118,7 +118,7 @@ export class Legs {
     return { ...trail, leg: { ...trail.leg, stages: [stage.id, ...trail.leg.stages] } };
   }
 
-  #after(sender: Sender, passed: Passed): Trail {
+  #after(sender: Sender, passed: PathSoFar): Trail {
     const targets = targetsOf(this.#drawn.graph, sender.node);
     const stages = targets.filter(isStep);
     const [first, ...others] = stages;
@@ -141,7 +141,7 @@ export class Legs {
   }
 
   /** Returns the stage that can follow a node, or the reason why none can. */
-  #next({ node, output, runtime }: Sender, target: Target, { sticky, nodes }: Passed): StageNode | string {
+  #next({ node, output, runtime }: Sender, target: Target, { sticky, nodes }: PathSoFar): StageNode | string {
     if (node.watched) return 'a Complete node watches it';
     const { invalid } = this.#drawn;
     const next = this.#drawn.stageBehind(target);
@@ -156,7 +156,7 @@ export class Legs {
   }
 
   /** Returns the leg that begins with a fork, or the reason why the engine cannot gather the branches. */
-  #fork(sender: Sender, entries: readonly Target[], passed: Passed): Trail | string {
+  #fork(sender: Sender, entries: readonly Target[], passed: PathSoFar): Trail | string {
     const branches: Trail[] = [];
     let { sticky } = passed;
     for (const entry of entries) {
@@ -202,7 +202,7 @@ export class Legs {
     gather: JoinNode,
     { config, branches: drawn }: PlannedJoin,
     branches: readonly Trail[],
-    passed: Passed,
+    passed: PathSoFar,
   ): string | null {
     const { graph } = this.#drawn;
     const name = gather.name === gather.id ? 'the node that gathers them' : `the node ${gather.name}`;
@@ -231,7 +231,7 @@ export class Legs {
   }
 
   /** Returns the leg that begins with a choice, or that ends here because the engine cannot choose. */
-  #choose(sender: Sender, chooser: SwitchNode, targets: readonly Target[], passed: Passed): Trail {
+  #choose(sender: Sender, chooser: SwitchNode, targets: readonly Target[], passed: PathSoFar): Trail {
     const leads = chooser.wires.some((_, output) => targetsOf(this.#drawn.graph, chooser, output).some(isStep));
     if (!leads) return ended(sender, passed, targets, describeAll(targets), false);
     const chosen = this.#choice(sender, chooser, passed);
@@ -240,7 +240,7 @@ export class Legs {
       : watchedBy(chosen, sender, targets, [chooser]);
   }
 
-  #choice(sender: Sender, chooser: SwitchNode, passed: Passed): Trail | string {
+  #choice(sender: Sender, chooser: SwitchNode, passed: PathSoFar): Trail | string {
     if (chooser.fault !== null) return chooser.fault;
     if (sender.node.watched || chooser.watched) return 'a Complete node watches it, or the node before it';
     if (sender.output !== 'payload') return `it looks at msg.payload, and the result is msg.${sender.output}`;
@@ -275,7 +275,7 @@ export class Legs {
   }
 
   /** Returns the leg behind one output of a switch node. */
-  #way(sender: Sender, chooser: SwitchNode, output: number, passed: Passed): Trail | string {
+  #way(sender: Sender, chooser: SwitchNode, output: number, passed: PathSoFar): Trail | string {
     const targets = targetsOf(this.#drawn.graph, chooser, output);
     const [first, ...others] = targets;
     if (!first) return `its output ${output + 1} leads nowhere`;
@@ -304,7 +304,13 @@ function isJoin(node: GraphNode): node is JoinNode {
   return node.kind === 'join';
 }
 
-function ended({ node }: Sender, { sticky }: Passed, targets: readonly Target[], end: string, unfused: boolean): Trail {
+function ended(
+  { node }: Sender,
+  { sticky }: PathSoFar,
+  targets: readonly Target[],
+  end: string,
+  unfused: boolean,
+): Trail {
   const exit = node.kind === 'http in' ? null : node;
   return { leg: { stages: [], next: null }, exit, taps: NO_TAPS, sticky, end, unfused, senders: [node.id], targets };
 }

@@ -10,7 +10,7 @@ import type { Clock, Timer } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
 import type { BudgetSource, Reading } from './source.ts';
 
-type State =
+type SamplerState =
   | { readonly tag: 'idle'; readonly timer: Timer }
   | { readonly tag: 'reading'; readonly abort: AbortController; readonly ended: Promise<void>; again: boolean }
   | { readonly tag: 'closed' };
@@ -28,7 +28,7 @@ export class Sampler {
   readonly #onReading: (reading: Reading) => void;
   readonly #unwatch: () => void;
   #intervalMs: number;
-  #state: State;
+  #state: SamplerState;
 
   /** Starts the first reading. */
   constructor({ source, clock, intervalMs, onReading }: SamplerOptions) {
@@ -87,7 +87,7 @@ export class Sampler {
     if (again) this.#read();
   }
 
-  #wait(at: number): State {
+  #wait(at: number): SamplerState {
     return { tag: 'idle', timer: this.#clock.at(at, () => this.#read()) };
   }
 }

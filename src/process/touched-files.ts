@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import type { TouchedFile } from '../wire/frames/bodies.ts';
 
 type FileCall = (...args: unknown[]) => unknown;
-type Calls = Record<string, FileCall>;
+type FileCalls = Record<string, FileCall>;
 
 const READ = ['readFile', 'readFileSync', 'existsSync', 'access', 'accessSync'];
 /** The mode says whether they read or write. */
@@ -32,7 +32,7 @@ export class TouchedFiles {
 
   /** Records until `end` is called. */
   begin(): void {
-    for (const owner of [fs, fs.promises] as unknown as Calls[]) {
+    for (const owner of [fs, fs.promises] as unknown as FileCalls[]) {
       for (const name of READ) this.#before(owner, name, (path) => this.#read(path));
       for (const name of OPEN) this.#before(owner, name, (path, mode) => this.#opened(path, mode));
       for (const name of WRITE) this.#before(owner, name, (path) => this.#wrote(path));
@@ -66,7 +66,7 @@ export class TouchedFiles {
     }
   }
 
-  #before(owner: Calls, name: string, note: (path: unknown, mode: unknown) => void): void {
+  #before(owner: FileCalls, name: string, note: (path: unknown, mode: unknown) => void): void {
     const original = owner[name];
     // Some are only in one of both.
     if (typeof original !== 'function') return;

@@ -165,14 +165,18 @@ function isPlain(segment: string): boolean {
   return FIXED.test(segment) || /^:\w+$/.test(segment);
 }
 
-interface Found {
+interface FoundEndpoint {
   readonly route: CompiledRoute;
   /** The node at which the route begins. */
   readonly entry: StageNode | BatcherNode | HttpInNode;
 }
 
 /** Returns the route that gets the requests of the HTTP-in node, if no other node does. */
-function routeBehind(graph: Graph, httpIn: HttpInNode, { routes, apart, invalid }: EndpointFacts): Result<Found> {
+function routeBehind(
+  graph: Graph,
+  httpIn: HttpInNode,
+  { routes, apart, invalid }: EndpointFacts,
+): Result<FoundEndpoint> {
   const forked = routes.get(httpIn.id);
   if (forked) return yes({ route: forked, entry: httpIn });
   const targets = targetsOf(graph, httpIn);
@@ -192,7 +196,7 @@ function routeBehind(graph: Graph, httpIn: HttpInNode, { routes, apart, invalid 
 function againstRoute(
   graph: Graph,
   { taps, unfused, end, sticky, dropKey, stages }: CompiledRoute,
-  entry: Found['entry'],
+  entry: FoundEndpoint['entry'],
   firsts: readonly StageNode[],
   last: StageNode | JoinNode,
 ): string | null {

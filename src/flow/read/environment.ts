@@ -20,7 +20,7 @@ type Scope =
   | { readonly kind: 'global' };
 
 /** The value of a variable that cannot be had here. Only a node that needs it is refused. */
-class Unreadable {
+class UnreadableVariable {
   readonly reason: string;
 
   constructor(reason: string) {
@@ -50,7 +50,7 @@ export class Environment {
     if (name === 'NR_NODE_NAME') return definition.name;
     if (name === 'NR_NODE_ID') return place.prefix + definition.id;
     const found = this.#find(this.#around(definition, place), name);
-    if (!(found instanceof Unreadable)) return found;
+    if (!(found instanceof UnreadableVariable)) return found;
     const problem = `the environment variable ${name} ${found.reason}`;
     this.unread.add(problem);
     throw new Error(problem);
@@ -118,7 +118,7 @@ export class Environment {
       case 'json':
         return parsed(String(value));
       case 'cred':
-        return new Unreadable('is a credential, and credentials are not read without Node-RED');
+        return new UnreadableVariable('is a credential, and credentials are not read without Node-RED');
       case 'conf-type': {
         const name = /^\$\{([^}]+)\}$/.exec(String(value))?.[1];
         return name === undefined ? value : this.#find(scope.kind === 'global' ? scope : this.#parentOf(scope), name);
@@ -126,7 +126,7 @@ export class Environment {
       case 'env':
         return value;
       default:
-        return new Unreadable(`has a value of type ${type}, which only Node-RED works out`);
+        return new UnreadableVariable(`has a value of type ${type}, which only Node-RED works out`);
     }
   }
 
@@ -150,7 +150,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return new Unreadable('is not valid JSON');
+    return new UnreadableVariable('is not valid JSON');
   }
 }
 

@@ -33,11 +33,11 @@ export interface FileFlows extends Flows {
   lookUp(node: RunningNode<FileNode>, name: string): unknown;
 }
 
-interface Port {
+interface SubflowPort {
   readonly wires?: readonly { readonly id: string; readonly port?: number }[];
 }
-type Subflow = Definition & { readonly in?: readonly Port[]; readonly out?: readonly Port[] };
-type Outputs = readonly (readonly string[])[];
+type Subflow = Definition & { readonly in?: readonly SubflowPort[]; readonly out?: readonly SubflowPort[] };
+type NodeOutputs = readonly (readonly string[])[];
 
 /** Types of definitions that no node runs for. */
 const NO_NODES: ReadonlySet<string> = new Set(['tab', 'subflow', 'group']);
@@ -133,7 +133,7 @@ class Expansion {
   }
 
   /** Returns the wires of a node. Those of a subflow's instance lead to the nodes inside. */
-  #wires(definition: FileDefinition, place: FlowPlace): Outputs {
+  #wires(definition: FileDefinition, place: FlowPlace): NodeOutputs {
     const outputs = this.#outputs(definition, place);
     const subflow = this.#subflows.get(definition.type.slice(SUBFLOW.length));
     if (!definition.type.startsWith(SUBFLOW) || !subflow) return outputs;
@@ -149,7 +149,7 @@ class Expansion {
   }
 
   /** Returns the nodes behind each output of a node, also those behind the outputs of the subflow around it. */
-  #outputs(definition: FileDefinition, place: FlowPlace): Outputs {
+  #outputs(definition: FileDefinition, place: FlowPlace): NodeOutputs {
     const drawn = this.#drawn(definition);
     const [instance] = place.instances;
     const subflow = this.#subflows.get(definition.z ?? '');
@@ -164,9 +164,9 @@ class Expansion {
     return outputs;
   }
 
-  #drawn({ id, type, wires }: FileDefinition): Outputs {
+  #drawn({ id, type, wires }: FileDefinition): NodeOutputs {
     if (type === 'link out') return [[...(this.#links.get(id) ?? [])]];
-    return Array.isArray(wires) ? (wires as Outputs) : [];
+    return Array.isArray(wires) ? (wires as NodeOutputs) : [];
   }
 
   /** Returns the id, at a place, of a node beside another in its subflow; undefined if it is not beside it. */

@@ -14,7 +14,7 @@ import { readSwitch } from './switch-rules.ts';
 type Common = Pick<GraphNode, 'id' | 'type' | 'flow' | 'wires' | 'watched'>;
 type HttpIn = WiredNode &
   Partial<Pick<HttpInNode, 'method' | 'url' | 'upload'>> & { readonly skipBodyParsing?: boolean };
-type HttpResponse = WiredNode & { readonly statusCode?: number; readonly headers?: Record<string, string> };
+type ResponseSettings = WiredNode & { readonly statusCode?: number; readonly headers?: Record<string, string> };
 
 /** The flows that the running nodes come from. */
 export interface Flows {
@@ -80,13 +80,17 @@ function watchedNodes(running: readonly RunningNode[]): Set<string> {
 }
 
 /** What the other nodes of the flows say about a stage. */
-interface Around {
+interface StageSurroundings {
   readonly isCaught: () => boolean;
   /** Returns the id of the running node that a stage means by an id. */
   readonly stageId: (id: string) => string;
 }
 
-function toPipelineNode({ kind, node, config }: CompiledNode, common: Common, around: Around): GraphNode | null {
+function toPipelineNode(
+  { kind, node, config }: CompiledNode,
+  common: Common,
+  around: StageSurroundings,
+): GraphNode | null {
   const invalid = config instanceof ModeletError ? config.message : null;
   switch (kind) {
     case 'runtime':
@@ -125,7 +129,7 @@ const NO_SETTINGS = {
 
 function stageSettings(
   config: StageConfig | ModeletError,
-  stageId: Around['stageId'],
+  stageId: StageSurroundings['stageId'],
 ): Pick<StageNode, keyof typeof NO_SETTINGS> {
   if (config instanceof ModeletError) return NO_SETTINGS;
   const { runtime, input, output, dropKey, mediaTypes, overflow } = config;
@@ -153,7 +157,7 @@ function toForeignNode({ node, definition, tab }: RunningNode, common: Common, l
   const { type } = common;
   if (type === 'http in') return toHttpIn(node, definition, tab, common) ?? { kind: 'other', ...common };
   if (type === 'http response') {
-    const { statusCode, headers } = node as HttpResponse;
+    const { statusCode, headers } = node as ResponseSettings;
     return { kind: type, ...common, statusCode: statusCode || null, headers: headers ?? {} } satisfies HttpResponseNode;
   }
   if (type === 'switch') return { kind: type, ...common, ...readSwitch(node, definition) };

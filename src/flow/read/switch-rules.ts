@@ -16,7 +16,7 @@ interface RawRule {
 }
 
 /** The running node has its variables replaced, but does not tell of `repair`. */
-type Running = WiredNode & {
+type RunningSwitch = WiredNode & {
   readonly property?: unknown;
   readonly propertyType?: string;
   readonly rules?: readonly RawRule[];
@@ -38,7 +38,7 @@ const WITHOUT_VALUE: ReadonlySet<ChoiceOperator> = new Set([
   'else',
 ]);
 
-export function readSwitch(node: Running, definition: Definition): Pick<SwitchNode, 'path' | 'rules' | 'fault'> {
+export function readSwitch(node: RunningSwitch, definition: Definition): Pick<SwitchNode, 'path' | 'rules' | 'fault'> {
   const { property, propertyType = 'msg', rules = [], checkall = 'true' } = node;
   const refused = (fault: string): ReturnType<typeof readSwitch> => ({ path: [], rules: [], fault });
   if (propertyType !== 'msg' || typeof property !== 'string' || !PROPERTY.test(property))

@@ -21,9 +21,10 @@ import {
 import { NoSample, Rhythm, readWithin, Stamped, sampleOf, shown } from './reading.ts';
 import { selectorsOf } from './selectors.ts';
 
-type Settings = Extract<GateSource, { kind: 'prometheus' }>;
+type PrometheusSettings = Extract<GateSource, { kind: 'prometheus' }>;
 
-export interface PrometheusOptions extends Pick<Settings, 'url' | 'query' | 'maxSysQuery' | 'value' | 'timeoutMs'> {
+export interface PrometheusOptions
+  extends Pick<PrometheusSettings, 'url' | 'query' | 'maxSysQuery' | 'value' | 'timeoutMs'> {
   readonly clock: Clock;
   readonly credentials: Credentials;
   readonly tls: TlsOptions | undefined;

@@ -18,9 +18,9 @@ import {
 } from './http-endpoint.ts';
 import { NoSample, readWithin, Stamped, sampleOf, shown } from './reading.ts';
 
-type Settings = Extract<GateSource, { kind: 'scrape' }>;
+type ScrapeSettings = Extract<GateSource, { kind: 'scrape' }>;
 
-export interface ScrapeOptions extends Omit<Settings, 'kind' | 'tls'> {
+export interface ScrapeOptions extends Omit<ScrapeSettings, 'kind' | 'tls'> {
   readonly clock: Clock;
   readonly credentials: Credentials;
   readonly tls: TlsOptions | undefined;

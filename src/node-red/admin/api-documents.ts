@@ -27,8 +27,8 @@ interface Made {
   readonly until: Deadline;
 }
 
-interface Response {
-  set(name: string, value: string): Response;
+interface DocumentResponse {
+  set(name: string, value: string): DocumentResponse;
   send(body: string): unknown;
   json(body: unknown): unknown;
   sendFile(path: string, options: { readonly root: string }): unknown;
@@ -36,7 +36,7 @@ interface Response {
 }
 
 /** @param services the services to describe; null: all */
-type Answer = (services: readonly Service[] | null, response: Response) => void;
+type DocumentAnswer = (services: readonly Service[] | null, response: DocumentResponse) => void;
 
 export class ApiDocuments {
   readonly #pipeline: Pipeline;
@@ -45,11 +45,11 @@ export class ApiDocuments {
   /** Folder of the viewer's package; null: it is not installed. */
   readonly #viewer: string | null = viewerFolder();
   /** All that is served, by its path. */
-  readonly answers: readonly (readonly [path: string, Answer])[] = [
+  readonly answers: readonly (readonly [path: string, DocumentAnswer])[] = [
     ['/openapi.json', (services, response) => response.json(this.#of(services))],
     ['/openapi', (_services, response) => this.#sendPage(response)],
     [VIEWER_START, (_services, response) => response.set('Content-Type', 'text/javascript').send(VIEWER_SCRIPT)],
-    ...Object.entries(VIEWER_FILES).map(([path, file]): [string, Answer] => [
+    ...Object.entries(VIEWER_FILES).map(([path, file]): [string, DocumentAnswer] => [
       path,
       (_services, response) => this.#sendFile(file, response),
     ]),
@@ -74,12 +74,12 @@ export class ApiDocuments {
     return document;
   }
 
-  #sendPage(response: Response): void {
+  #sendPage(response: DocumentResponse): void {
     response.set('Content-Type', 'text/html; charset=utf-8').set('Content-Security-Policy', PAGE_POLICY);
     response.send(this.#viewer === null ? PLAIN_PAGE : VIEWER_PAGE);
   }
 
-  #sendFile(file: string, response: Response): void {
+  #sendFile(file: string, response: DocumentResponse): void {
     if (this.#viewer === null) response.sendStatus(404);
     else response.sendFile(file, { root: this.#viewer });
   }

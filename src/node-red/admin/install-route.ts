@@ -29,7 +29,7 @@ interface InstallSettings {
 }
 
 /** The state of a runtime, for the dialog. `plan`: how to install what is missing, if anything is and that is possible. */
-interface Standing {
+interface InstallState {
   readonly found: string | null;
   readonly missing: readonly string[];
   /** Modules that a person has to install. */
@@ -87,7 +87,7 @@ function statusOf(thrown: unknown): number {
   return thrown instanceof ModeletError && thrown.code !== 'config_invalid' ? thrown.statusCode : 200;
 }
 
-async function look(RED: NodeAPI, fields: Fields): Promise<Standing> {
+async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
   const userDir = userFolder(RED.settings);
   if (fields['source'] === 'onnx') {
     const version = onnxRuntimeVersion([modulesFolder(RED.settings), import.meta.dirname]);

@@ -16,50 +16,50 @@ interface Request {
   readonly query: { readonly deep?: unknown };
 }
 
-interface Response {
-  status(code: number): Response;
-  set(name: string, value: string): Response;
+interface ExpressResponse {
+  status(code: number): ExpressResponse;
+  set(name: string, value: string): ExpressResponse;
   send(body: string): unknown;
   json(body: unknown): unknown;
   sendFile(path: string, options: { readonly root: string }): unknown;
   sendStatus(code: number): unknown;
 }
 
-type Handler = (request: Request, response: Response, next: (error?: unknown) => void) => void;
+type ExpressHandler = (request: Request, response: ExpressResponse, next: (error?: unknown) => void) => void;
 /** Express recognizes an error handler by its four parameters. */
-type ErrorHandler = (error: unknown, request: Request, response: Response, next: unknown) => void;
+type ExpressErrorHandler = (error: unknown, request: Request, response: ExpressResponse, next: unknown) => void;
 
 interface HttpNodeApp {
-  get(path: RegExp, ...handlers: readonly (Handler | Handler[] | ErrorHandler)[]): void;
+  get(path: RegExp, ...handlers: readonly (ExpressHandler | ExpressHandler[] | ExpressErrorHandler)[]): void;
 }
 
 const ANY_PATH = /^/;
 
 /** Answer and services that a public path selects. */
-interface Asked {
-  readonly answer: Answer;
+interface PublicAnswer {
+  readonly answer: ViewAnswer;
   readonly services: readonly Service[];
 }
 
-interface View {
+interface ClientView {
   readonly services: readonly Service[];
   /** Whether the client may see details that are not public. */
   readonly inside: boolean;
 }
 
-type Answer = (view: View, response: Response, request: Omit<Request, 'path'>) => void;
+type ViewAnswer = (view: ClientView, response: ExpressResponse, request: Omit<Request, 'path'>) => void;
 
 /** Answers all observation routes. One instance per Node-RED process. */
 export class Observation {
   readonly #RED: NodeAPI;
   readonly #pipeline: Pipeline;
   readonly #exposition: Exposition = new Exposition();
-  readonly #answers: ReadonlyMap<string, Answer>;
+  readonly #answers: ReadonlyMap<string, ViewAnswer>;
 
   constructor(RED: NodeAPI, pipeline: Pipeline) {
     this.#RED = RED;
     this.#pipeline = pipeline;
-    const documents = new ApiDocuments(pipeline).answers.map(([path, answer]): [string, Answer] => [
+    const documents = new ApiDocuments(pipeline).answers.map(([path, answer]): [string, ViewAnswer] => [
       path,
       ({ services, inside }, response) => answer(inside ? null : services, response),
     ]);
@@ -84,9 +84,9 @@ export class Observation {
     app.get(ANY_PATH, this.#passBy, ...protectionOf(this.#RED), this.#answerPublicly, this.#answerFailed);
   }
 
-  readonly #passBy: Handler = ({ path }, _response, next) => next(this.#asked(path) ? undefined : 'route');
+  readonly #passBy: ExpressHandler = ({ path }, _response, next) => next(this.#asked(path) ? undefined : 'route');
 
-  readonly #answerPublicly: Handler = (request, response, next) => {
+  readonly #answerPublicly: ExpressHandler = (request, response, next) => {
     const asked = this.#asked(request.path);
     // A deploy may have removed the path since the first check.
     if (!asked) next('route');
@@ -94,12 +94,12 @@ export class Observation {
   };
 
   /** Answers like an HTTP-in node whose middleware fails. */
-  readonly #answerFailed: ErrorHandler = (error, _request, response, _next) => {
+  readonly #answerFailed: ExpressErrorHandler = (error, _request, response, _next) => {
     logFault(this.#RED, 'a middleware of the HTTP endpoints failed', asError(error));
     response.sendStatus(500);
   };
 
-  #asked(path: string): Asked | null {
+  #asked(path: string): PublicAnswer | null {
     const { publicPaths } = this.#pipeline.deployment;
     // Every request to an endpoint passes here, and most installations have no public path: keep that case fast.
     const found = publicPaths.size > 0 ? [...this.#answers].find(([what]) => path.endsWith(what)) : undefined;
@@ -109,7 +109,7 @@ export class Observation {
     return [...publicPaths.values()].includes(publicPath) ? { answer: found[1], services } : null;
   }
 
-  #answerMetrics({ services, inside }: View, response: Response): void {
+  #answerMetrics({ services, inside }: ClientView, response: ExpressResponse): void {
     const shown = new Set<string | null>(services.map(({ id }) => id));
     const gates = this.#pipeline.gates.measured.filter(({ runtime }) => inside || shown.has(runtime));
     const looks = services.map((service) => service.measure());
@@ -119,7 +119,7 @@ export class Observation {
     );
   }
 
-  #answerReady(view: View, response: Response, deep: boolean): void {
+  #answerReady(view: ClientView, response: ExpressResponse, deep: boolean): void {
     const { services, inside } = view;
     if (!deep) {
       this.#answerChecked(view, response, null);
@@ -132,7 +132,11 @@ export class Observation {
   }
 
   /** Sends the readiness. @param checks results of the stages' examples; null if the client did not ask for them. */
-  #answerChecked({ services, inside }: View, response: Response, checks: readonly ShownCheck[] | null): void {
+  #answerChecked(
+    { services, inside }: ClientView,
+    response: ExpressResponse,
+    checks: readonly ShownCheck[] | null,
+  ): void {
     const missing = services.flatMap((service) => missingIn(service.snapshot()));
     const { isStopped } = this.#pipeline;
     const ready =
@@ -181,19 +185,19 @@ interface HttpNodeSettings {
  * `httpNodeCors`. Node-RED's own command puts `httpNodeAuth` before all of them; an embedding application must do so
  * itself.
  */
-function protectionOf(RED: NodeAPI): (Handler | Handler[])[] {
+function protectionOf(RED: NodeAPI): (ExpressHandler | ExpressHandler[])[] {
   const { httpNodeMiddleware: middleware, httpNodeCors: cors } = RED.settings as HttpNodeSettings;
   const isMiddleware = typeof middleware === 'function' || Array.isArray(middleware);
   return [
-    ...(isMiddleware ? [...loaded(RED, 'cookie-parser'), middleware as Handler | Handler[]] : []),
+    ...(isMiddleware ? [...loaded(RED, 'cookie-parser'), middleware as ExpressHandler | ExpressHandler[]] : []),
     ...(cors ? loaded(RED, 'cors', cors) : []),
   ];
 }
 
 /** Loads a handler from the packages that HTTP-in nodes use; empty if not found, which skips no access check. */
-function loaded(RED: NodeAPI, name: string, ...options: readonly unknown[]): Handler[] {
+function loaded(RED: NodeAPI, name: string, ...options: readonly unknown[]): ExpressHandler[] {
   try {
-    return [coreHandler<Handler>(RED, name, ...options)];
+    return [coreHandler<ExpressHandler>(RED, name, ...options)];
   } catch (thrown) {
     logFault(RED, `${name} is missing, so the public pages run without it`, asError(thrown));
     return [];

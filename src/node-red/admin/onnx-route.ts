@@ -10,7 +10,7 @@ import { asError, ModeletError } from '../../core/errors.ts';
 import { inspectOnnx } from '../../server/inspect-onnx.ts';
 import type { Pipeline } from '../pipeline.ts';
 
-interface Answer {
+interface OnnxAnswer {
   readonly status: number;
   readonly body: object;
 }
@@ -19,14 +19,14 @@ export function serveOnnx(RED: NodeAPI, pipeline: Pipeline, mayWrite: RequestHan
   RED.httpAdmin.get('/modelets/onnx', mayWrite, (request, response) => {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
-    const answer = ({ status, body }: Answer): void => void response.status(status).json(body);
+    const answer = ({ status, body }: OnnxAnswer): void => void response.status(status).json(body);
     inspect(RED, pipeline, String(request.query['path'] ?? ''), gone.signal).then(answer, (thrown: unknown) =>
       answer(failed(asError(thrown))),
     );
   });
 }
 
-async function inspect(RED: NodeAPI, pipeline: Pipeline, path: string, gone: AbortSignal): Promise<Answer> {
+async function inspect(RED: NodeAPI, pipeline: Pipeline, path: string, gone: AbortSignal): Promise<OnnxAnswer> {
   const file = resolveModeletFile(RED.settings, path);
   if (!isFileOfFlows(RED.settings, file) && !isDeployed(pipeline, file)) return { status: 403, body: outside(file) };
   return { status: 200, body: await inspectOnnx(file, modulesFolder(RED.settings), gone) };
@@ -47,6 +47,6 @@ function outside(file: string): object {
 }
 
 /** Answers 200 with the error for an unreadable model; a `ModeletError`, such as a full queue, keeps its own status. */
-function failed(error: Error): Answer {
+function failed(error: Error): OnnxAnswer {
   return { status: error instanceof ModeletError ? error.statusCode : 200, body: { error: error.message } };
 }

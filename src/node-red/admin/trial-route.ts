@@ -18,7 +18,7 @@ import { compileStageIn } from '../live-nodes.ts';
 import type { Pipeline } from '../pipeline.ts';
 
 /** The properties of the stage as the dialog has them, and its sample; without a sample, the modelet's own example. */
-interface Asked {
+interface TrialRequest {
   readonly stage?: Raw;
   readonly sample?: unknown;
 }
@@ -38,7 +38,7 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.post('/modelets/stages/test', mayDeploy, (request, response) => {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
-    test(RED, pipeline, (request.body ?? {}) as Asked, gone.signal).then(
+    test(RED, pipeline, (request.body ?? {}) as TrialRequest, gone.signal).then(
       (answer) => response.json(answer),
       (thrown: unknown) => {
         const error = asModeletError(thrown, 'config_invalid');
@@ -63,7 +63,7 @@ async function lastSample({ deployment }: Pipeline, stage: string): Promise<unkn
   return payload ? jsonable(decodePayload(payload)) : undefined;
 }
 
-async function test(RED: NodeAPI, pipeline: Pipeline, asked: Asked, gone: AbortSignal): Promise<object> {
+async function test(RED: NodeAPI, pipeline: Pipeline, asked: TrialRequest, gone: AbortSignal): Promise<object> {
   const { stage, sample } = asked;
   if (stage === null || typeof stage !== 'object') throw new ModeletError('bad_request', 'the stage is missing');
   const id = String(stage['id'] ?? '');

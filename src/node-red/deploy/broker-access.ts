@@ -21,11 +21,16 @@ export function brokerSecrets(RED: NodeAPI, id: string, { tls }: BrokerConfig): 
 }
 
 function tlsOptions(RED: NodeAPI, id: string): Readonly<Record<string, unknown>> {
-  const options = (RED.nodes.getNode(id) as TlsNode | null)?.addTLSOptions?.({}) ?? {};
+  const options = tlsOptionsOf(RED, id) ?? {};
   const texts = TLS_OPTIONS.flatMap((name) => {
     const value = options[name];
     if (value === undefined || value === null || value === '') return [];
     return [[name, typeof value === 'boolean' ? value : String(value)] as const];
   });
   return Object.fromEntries(texts);
+}
+
+/** Returns the options of a tls-config node; undefined if there is no such node. */
+export function tlsOptionsOf(RED: NodeAPI, id: string): Readonly<Record<string, unknown>> | undefined {
+  return (RED.nodes.getNode(id) as TlsNode | null)?.addTLSOptions?.({});
 }

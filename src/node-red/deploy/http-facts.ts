@@ -7,9 +7,9 @@ import { barredBySettings, type HttpSettings, httpRoot, rooted } from '../../con
 import { type Graph, type HttpInNode, nodesOf } from '../../flow/graph.ts';
 import { type EndpointFacts, pathOf } from '../../flow/http/endpoints.ts';
 
-type Facts = Pick<EndpointFacts, 'root' | 'barred' | 'taken'>;
+type EndpointPaths = Pick<EndpointFacts, 'root' | 'barred' | 'taken'>;
 
-interface Settings extends HttpSettings {
+interface AdminSettings extends HttpSettings {
   readonly httpAdminRoot?: string | false;
 }
 
@@ -37,8 +37,8 @@ const EDITORS = /^\/(?:auth|flow|flows|library|nodes|projects|settings|theme)(?:
 /** Hooks of Node-RED that see messages. */
 const HOOKS = ['onSend', 'preRoute', 'preDeliver', 'postDeliver', 'onReceive', 'postReceive', 'onComplete'];
 
-export function httpFacts(RED: NodeAPI, graph: Graph): Facts {
-  const root = httpRoot(RED.settings as Settings);
+export function httpFacts(RED: NodeAPI, graph: Graph): EndpointPaths {
+  const root = httpRoot(RED.settings as AdminSettings);
   const taken = new Map<string, string>();
   for (const httpIn of nodesOf(graph, 'http in')) {
     const reason = whoTakes(RED, httpIn, root);
@@ -56,7 +56,7 @@ export function barredByHooks(RED: NodeAPI): string | null {
 }
 
 function reasonOfSettings(RED: NodeAPI): string | null {
-  const barred = barredBySettings(RED.settings as Settings);
+  const barred = barredBySettings(RED.settings as AdminSettings);
   if (barred !== null) return barred;
   if ((RED.log as unknown as { metric(): boolean }).metric())
     return 'Node-RED writes metrics of every message to its log';
@@ -77,7 +77,7 @@ function whoTakes(RED: NodeAPI, { method, url }: HttpInNode, root: string): stri
 
 /** Whether the editor's server has a route for the path. Node-RED asks it before the HTTP-in nodes. */
 export function isEditors(RED: NodeAPI, method: string, whole: string): boolean {
-  const { httpAdminRoot } = RED.settings as Settings;
+  const { httpAdminRoot } = RED.settings as AdminSettings;
   const admin = rooted(httpAdminRoot || '/');
   if (httpAdminRoot === false || !(admin === '/' || whole.startsWith(`${admin}/`))) return false;
   const path = admin === '/' ? whole : whole.slice(admin.length);

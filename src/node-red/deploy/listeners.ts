@@ -5,6 +5,7 @@ import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/endpoints.
 import { ModeletError } from '../../core/errors.ts';
 import { clientsOf } from '../../flow/read/compiled-nodes.ts';
 import type { LiveNodes } from '../live-nodes.ts';
+import { tlsOptionsOf } from './broker-access.ts';
 
 /** Returns the listeners by runtime. Runtimes that do not listen are absent. */
 export function listenersOf(
@@ -28,14 +29,9 @@ export function listenersOf(
   return listeners;
 }
 
-interface TlsNode {
-  addTLSOptions?(options: object): Readonly<Record<string, unknown>>;
-}
-
 /** Returns key and certificates of a tls-config node; empty if there is no such node, and the listener then says so. */
 function tlsFiles(RED: NodeAPI, id: string): TlsFiles {
-  const node = RED.nodes.getNode(id) as TlsNode | null;
-  const options = node?.addTLSOptions?.({}) ?? {};
+  const options = tlsOptionsOf(RED, id) ?? {};
   const texts = (['key', 'cert', 'ca', 'passphrase'] as const).flatMap((name) => {
     const value = options[name];
     return value === undefined || value === null || value === '' ? [] : [[name, String(value)] as const];

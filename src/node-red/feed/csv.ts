@@ -4,7 +4,7 @@
  */
 import { ModeletError } from '../../core/errors.ts';
 
-interface Value {
+interface CsvValue {
   readonly text: string;
   readonly isQuoted: boolean;
 }
@@ -12,7 +12,7 @@ interface Value {
 /**
  * Place of the reader in a value. `quote`: behind a quote in a quoted value, which is its end or the first of two.
  */
-type Place = 'start' | 'plain' | 'quoted' | 'quote';
+type QuoteState = 'start' | 'plain' | 'quoted' | 'quote';
 
 const DELIMITERS = [',', ';', '\t', '|'] as const;
 /** Most characters in which the delimiter is looked for. */
@@ -32,14 +32,14 @@ export async function* csvRows(input: AsyncIterable<string | Buffer>): AsyncGene
   for await (const { values, line } of rowsOf(input)) {
     if (names === null) names = namesOf(values);
     else if (values.length === names.length) {
-      yield Object.fromEntries(names.map((name, index) => [name, contentOf(values[index] as Value)]));
+      yield Object.fromEntries(names.map((name, index) => [name, contentOf(values[index] as CsvValue)]));
     } else {
       yield new ModeletError('bad_request', `line ${line}: ${values.length} values for ${names.length} columns`);
     }
   }
 }
 
-async function* rowsOf(input: AsyncIterable<string | Buffer>): AsyncGenerator<{ values: Value[]; line: number }> {
+async function* rowsOf(input: AsyncIterable<string | Buffer>): AsyncGenerator<{ values: CsvValue[]; line: number }> {
   let reader: RowReader | null = null;
   let first = '';
   for await (const chunk of input) {
@@ -69,9 +69,9 @@ class RowReader {
   readonly #delimiter: string;
   /** Finds the end of a plain value. */
   readonly #special: RegExp;
-  #values: Value[] = [];
+  #values: CsvValue[] = [];
   #text = '';
-  #place: Place = 'start';
+  #place: QuoteState = 'start';
   #isQuoted = false;
   #length = 0;
   #line = 1;
@@ -83,7 +83,7 @@ class RowReader {
     this.#special = new RegExp(`[${delimiter}\r\n]`, 'g');
   }
 
-  *read(chunk: string): Generator<{ values: Value[]; line: number }> {
+  *read(chunk: string): Generator<{ values: CsvValue[]; line: number }> {
     for (let at = 0; at < chunk.length; ) {
       const sign = chunk[at] as string;
       const isSecondOfEnd = sign === '\n' && this.#followsReturn;
@@ -146,7 +146,7 @@ class RowReader {
     [this.#text, this.#isQuoted, this.#place] = ['', false, 'start'];
   }
 
-  *#endRow(): Generator<{ values: Value[]; line: number }> {
+  *#endRow(): Generator<{ values: CsvValue[]; line: number }> {
     this.#endValue();
     const row = { values: this.#values, line: this.#startedAt };
     [this.#values, this.#length, this.#startedAt] = [[], 0, this.#line];
@@ -163,7 +163,7 @@ class RowReader {
 const QUOTED_SPECIAL = /["\r\n]/g;
 
 /** A column without a name gets its number, and a name that was there before gets a count. */
-function namesOf(values: readonly Value[]): string[] {
+function namesOf(values: readonly CsvValue[]): string[] {
   const names = new Set<string>();
   const counts = new Map<string, number>();
   for (const [index, { text }] of values.entries()) {
@@ -180,7 +180,7 @@ function namesOf(values: readonly Value[]): string[] {
   return [...names];
 }
 
-function contentOf({ text, isQuoted }: Value): unknown {
+function contentOf({ text, isQuoted }: CsvValue): unknown {
   if (isQuoted) return text;
   const trimmed = text.trim();
   if (trimmed === '') return null;

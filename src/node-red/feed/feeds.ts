@@ -1,9 +1,9 @@
 /** Tracks the running paced splits: the split that each message belongs to, and each node's unsettled messages. */
 
-interface Parts {
+interface FeedParts {
   readonly id: string;
   readonly index?: number;
-  readonly parts?: Parts;
+  readonly parts?: FeedParts;
 }
 
 /** One input that a paced split is splitting. */
@@ -70,7 +70,7 @@ export class Feeds {
    */
   waiterFor(msg: { readonly parts?: object | undefined }): (() => void) | undefined {
     const leaves: (() => void)[] = [];
-    for (let parts = msg.parts as Parts | undefined; parts; parts = parts.parts) {
+    for (let parts = msg.parts as FeedParts | undefined; parts; parts = parts.parts) {
       const leave = this.#sequences.get(parts.id)?.enter(parts.index ?? 0);
       if (leave) leaves.push(leave);
     }

@@ -14,7 +14,7 @@ const KEPT = '__PWRD__';
 const SECRETS = ['token', 'username', 'password'] as const;
 
 /** The settings of the dialog, saved or not, with the id of its node. */
-type Form = Readonly<Record<string, unknown>> & { readonly credentials?: Readonly<Record<string, unknown>> };
+type GateForm = Readonly<Record<string, unknown>> & { readonly credentials?: Readonly<Record<string, unknown>> };
 
 /** Connects the gates to the pipeline, when Node-RED loads the gate node. */
 export function connectGates(RED: NodeAPI, pipeline: Pipeline): void {
@@ -68,7 +68,7 @@ function serveGates(RED: NodeAPI, pipeline: Pipeline, gates: Gates): void {
   });
 
   RED.httpAdmin.post('/modelets/gates/test', mayWrite, (request, response) => {
-    readOnce(pipeline, gates, (request.body ?? {}) as Form).then(
+    readOnce(pipeline, gates, (request.body ?? {}) as GateForm).then(
       (reading) => response.json(reading),
       (thrown: unknown) => response.json({ ok: false, reason: asError(thrown).message }),
     );
@@ -76,7 +76,7 @@ function serveGates(RED: NodeAPI, pipeline: Pipeline, gates: Gates): void {
 }
 
 /** Reads the source of a form once. The form need not be deployed. @throws ModeletError `config_invalid`. */
-async function readOnce(pipeline: Pipeline, gates: Gates, form: Form): Promise<object> {
+async function readOnce(pipeline: Pipeline, gates: Gates, form: GateForm): Promise<object> {
   const config = compileGate({ ...form });
   const id = typeof form['id'] === 'string' ? form['id'] : '';
   const { runtime, stage } = config;
@@ -94,7 +94,7 @@ async function readOnce(pipeline: Pipeline, gates: Gates, form: Form): Promise<o
  * deployed address only. Otherwise a user who may test a source could read its secrets by sending them to another
  * server, or to a page on the same server that displays them.
  */
-function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form: Form): SourceCredentials {
+function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form: GateForm): SourceCredentials {
   const given = form.credentials ?? {};
   const found = live.get(id);
   const kept = (found?.node.credentials ?? {}) as Readonly<Record<string, unknown>>;

@@ -6,6 +6,7 @@ import type { BudgetSource } from '../../gate/source.ts';
 import { createSource, type SourceServices } from '../../gate/sources/create.ts';
 import type { Credentials as SourceCredentials, TlsOptions } from '../../gate/sources/http-endpoint.ts';
 import { loadRedis } from '../../gate/sources/redis-client.ts';
+import { tlsOptionsOf } from '../deploy/broker-access.ts';
 
 export interface SourceHost {
   readonly RED: NodeAPI;
@@ -35,15 +36,10 @@ export function sourceKey(RED: NodeAPI, config: GateConfig, credentials: SourceC
   return JSON.stringify([source, maxSys, maxConcurrency, credentials, tlsOptions(RED, config) ?? null]);
 }
 
-interface TlsNode {
-  addTLSOptions?(options: object): object;
-}
-
 /** Returns the options of the selected tls-config node; undefined if none is selected or the node does not exist. */
 function tlsOptions(RED: NodeAPI, { source }: GateConfig): TlsOptions | undefined {
   if (!('tls' in source) || source.tls === '') return undefined;
-  const node = RED.nodes.getNode(source.tls) as TlsNode | null;
-  return node?.addTLSOptions?.({});
+  return tlsOptionsOf(RED, source.tls);
 }
 
 interface ContextStore {

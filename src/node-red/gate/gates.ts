@@ -31,12 +31,12 @@ export interface GatesHost extends Omit<RoomsHost, 'leases'> {
   service(runtime: string): Service | undefined;
 }
 
-type Supply = BudgetSource | { readonly members: readonly Gate['admission'][] };
+type GateSupply = BudgetSource | { readonly members: readonly Gate['admission'][] };
 
-interface Host {
+interface RunningGate {
   readonly gate: Gate;
   deployed: DeployedGate;
-  readonly supply: Supply;
+  readonly supply: GateSupply;
   /** `sourceKey` of the settings that the supply was created from; '' for members. */
   readonly key: string;
 }
@@ -53,7 +53,7 @@ export class Gates implements GatePort {
   readonly #leases: MessageLeases = new MessageLeases();
   /** Stores of the durable gates. */
   readonly rooms: DurableRooms;
-  readonly #hosts: Map<string, Host> = new Map();
+  readonly #hosts: Map<string, RunningGate> = new Map();
   /** Callbacks of sources that watch the load. */
   readonly #watchers: Set<() => void> = new Set();
   /** Node instances whose warnings have been logged. */
@@ -147,7 +147,7 @@ export class Gates implements GatePort {
     return host ? withElsewhere(gateBadge(this.#snapshotOf(host)), host.deployed.elsewhere) : null;
   }
 
-  #snapshotOf({ gate }: Host): GateSnapshot {
+  #snapshotOf({ gate }: RunningGate): GateSnapshot {
     return this.rooms.complete(gate.snapshot());
   }
 
@@ -205,7 +205,7 @@ export class Gates implements GatePort {
   }
 
   /** Reconfigures the existing gate, or creates it. @throws ModeletError `config_invalid`. */
-  #host(deployed: DeployedGate): Host {
+  #host(deployed: DeployedGate): RunningGate {
     const { id, name, config } = deployed;
     const known = this.#hosts.get(id);
     const { supply, key } = this.#supply(deployed, known);
@@ -215,7 +215,7 @@ export class Gates implements GatePort {
     return { gate, deployed, supply, key };
   }
 
-  #make({ id, name, config }: DeployedGate, source: Supply): Gate {
+  #make({ id, name, config }: DeployedGate, source: GateSupply): Gate {
     const place = (): DeployedGate | undefined => this.#hosts.get(id)?.deployed;
     const gate = new Gate({
       id,
@@ -231,7 +231,7 @@ export class Gates implements GatePort {
     return gate;
   }
 
-  #supply(deployed: DeployedGate, known: Host | undefined): Pick<Host, 'supply' | 'key'> {
+  #supply(deployed: DeployedGate, known: RunningGate | undefined): Pick<RunningGate, 'supply' | 'key'> {
     const { RED, live } = this.#around.context;
     const { id, config } = deployed;
     const members = membersOf(config).map((member) => this.#hosts.get(member)?.gate.admission);

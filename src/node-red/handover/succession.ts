@@ -28,13 +28,13 @@ export interface Custody {
 }
 
 /** A node's id, and the paths of the flows while the node ran. */
-interface Place {
+interface NodePlace {
   readonly id: string;
   readonly ways: WaysOut;
 }
 
 /** The nodes of flows that contain a pipeline, from one deploy to the next. */
-interface Generation {
+interface FlowGeneration {
   readonly nodes: ReadonlySet<Node>;
   readonly ways: WaysOut;
 }
@@ -56,7 +56,7 @@ interface CompleteEvent {
 }
 
 /** One message, several or none, by output. */
-type Outputs = readonly (PipelineMessage | readonly (PipelineMessage | null)[] | null | undefined)[];
+type SentOutputs = readonly (PipelineMessage | readonly (PipelineMessage | null)[] | null | undefined)[];
 
 /** Label of these hooks in Node-RED's list. */
 const LABEL = 'modelet';
@@ -65,7 +65,7 @@ export class Succession {
   readonly #RED: NodeAPI;
   readonly #custody: Custody;
   #state: SuccessionState = 'ended';
-  #generation: Generation = { nodes: new Set(), ways: NO_WAYS };
+  #generation: FlowGeneration = { nodes: new Set(), ways: NO_WAYS };
   /** The paths before the last deploy. */
   #before: WaysOut = NO_WAYS;
   /** Ids of running nodes whose last path to an HTTP response a deploy has removed. */
@@ -174,7 +174,7 @@ export class Succession {
   }
 
   /** Calls `act` now, or when flows run again. The messages are lost if no flow runs or too many calls wait. */
-  #act(messages: readonly (PipelineMessage | null | undefined)[], at: Place, act: () => void): void {
+  #act(messages: readonly (PipelineMessage | null | undefined)[], at: NodePlace, act: () => void): void {
     const go = (): void => {
       if (this.#state === 'ended') this.#lose(messages, at);
       else act();
@@ -208,7 +208,7 @@ export class Succession {
     this.#watching.add(node.send);
   }
 
-  #receive(at: Place, msg: PipelineMessage): void {
+  #receive(at: NodePlace, msg: PipelineMessage): void {
     const bearer = this.#bearer(at.id);
     if (!bearer) {
       this.#lose([msg], at);
@@ -218,7 +218,7 @@ export class Succession {
     bearer.receive(msg);
   }
 
-  #send(source: LiveFlowNode, ways: WaysOut, outputs: Outputs): void {
+  #send(source: LiveFlowNode, ways: WaysOut, outputs: SentOutputs): void {
     const bearer = this.#bearer(source.id);
     if (bearer) {
       this.#sendBy(bearer, outputs);
@@ -234,7 +234,7 @@ export class Succession {
    * Sends from a node. If Node-RED cannot clone a message for a second wire, reports all messages as stranded.
    * @throws the error of Node-RED
    */
-  #sendBy(node: LiveFlowNode, outputs: Outputs): void {
+  #sendBy(node: LiveFlowNode, outputs: SentOutputs): void {
     const messages = outputs.flat().filter((msg) => msg !== null && msg !== undefined);
     const clients = messages.map(({ res }) => ({ res }) as PipelineMessage);
     try {
@@ -254,7 +254,7 @@ export class Succession {
   }
 
   /** Reports messages as stranded or lost. A copy that leads to no response and no pipeline is not a loss. */
-  #lose(messages: readonly (PipelineMessage | null | undefined)[], { id, ways }: Place): void {
+  #lose(messages: readonly (PipelineMessage | null | undefined)[], { id, ways }: NodePlace): void {
     for (const msg of messages) {
       if (msg && ways.canAnswer(id)) this.#custody.stranded(msg);
       if (msg && ways.leadsOn(id)) this.#custody.lost(msg);
@@ -276,8 +276,8 @@ function outputsOf(events: readonly SendEvent[]): PipelineMessage[][] {
   return outputs;
 }
 
-function asOutputs(sent: unknown): Outputs {
-  if (Array.isArray(sent)) return sent as Outputs;
+function asOutputs(sent: unknown): SentOutputs {
+  if (Array.isArray(sent)) return sent as SentOutputs;
   return sent !== null && typeof sent === 'object' ? [sent as PipelineMessage] : [];
 }
 

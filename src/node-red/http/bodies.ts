@@ -29,7 +29,7 @@ import type { HttpRequest, HttpResponse } from './http-types.ts';
 
 type Next = (error?: unknown) => void;
 type Handler = (request: HttpRequest, response: HttpResponse, next: Next) => void;
-type ErrorHandler = (error: unknown, request: HttpRequest, response: HttpResponse, next: Next) => void;
+type BodyErrorHandler = (error: unknown, request: HttpRequest, response: HttpResponse, next: Next) => void;
 
 type ReadTerms = Pick<EntryTerms, 'maxBytes' | 'countRefused'>;
 
@@ -79,7 +79,7 @@ export class BodyReader {
    */
   install(isOurs: (request: HttpRequest) => boolean): void {
     const read: Handler = (request, response, next) => this.#read(request, response, next);
-    const onFailed: ErrorHandler = (error, request, response, next) => this.#failed(error, request, response, next);
+    const onFailed: BodyErrorHandler = (error, request, response, next) => this.#failed(error, request, response, next);
     const spare: Handler = (request, _response, next) => {
       if (!request._body && isOurs(request)) this.#spare(request);
       next();
@@ -180,7 +180,7 @@ export class BodyReader {
 }
 
 /** Puts a handler into an Express stack, as a layer like the present layer. */
-function insert(stack: Layer[], at: number, handle: Handler | ErrorHandler): void {
+function insert(stack: Layer[], at: number, handle: Handler | BodyErrorHandler): void {
   const like = stack[at] ?? (stack.at(-1) as Layer);
   stack.splice(at, 0, Object.assign(Object.create(Object.getPrototypeOf(like)), like, { handle, name: READER }));
 }

@@ -19,9 +19,9 @@ import { BodyReader } from './bodies.ts';
 import type { CompiledHost } from './compiled-host.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
 
-type Handler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
+type HoldHandler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
 
-type GateState =
+type HoldState =
   | { readonly tag: 'open' }
   | { readonly tag: 'holding'; readonly held: Set<() => void> }
   | { readonly tag: 'closed'; readonly error: ModeletError };
@@ -38,10 +38,10 @@ interface Guarded<Endpoint> {
 }
 
 /** A set of positions in a path, its end included: 1 at each position in the set. */
-type Places = Uint8Array;
+type PathPositions = Uint8Array;
 
 /** Matches a part of a path pattern: maps the positions at which it may begin to those at which it may end. */
-type Part = (starts: Places, path: string) => Places;
+type Part = (starts: PathPositions, path: string) => PathPositions;
 
 const MOST_HELD = 1000;
 const LONGEST_HOLD_MS = 15_000;
@@ -49,7 +49,7 @@ const LONGEST_HOLD_MS = 15_000;
 export class HttpHold {
   readonly #clients: HttpClients;
   readonly #compiled: CompiledHost;
-  #state: GateState = { tag: 'open' };
+  #state: HoldState = { tag: 'open' };
   readonly #endpoints: GuardedEndpoints<Endpoint> = new GuardedEndpoints();
   readonly #others: GuardedEndpoints<HttpInNode> = new GuardedEndpoints();
   readonly #bodies: BodyReader;
@@ -65,11 +65,11 @@ export class HttpHold {
     this.#compiled = compiled;
     this.#bodies = new BodyReader(RED);
     this.#root = httpRoot(RED.settings as HttpSettings).replace(/\/$/, '');
-    const app = RED.httpNode as { use(handler: Handler): void } | false;
+    const app = RED.httpNode as { use(handler: HoldHandler): void } | false;
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
     // The compiler of endpoints knows it by its name, see http-facts.ts.
-    const modeletRequests: Handler = (request, response, next) => this.#handle(request, response, next);
-    const modeletPreflights: Handler = (request, response, next) => {
+    const modeletRequests: HoldHandler = (request, response, next) => this.#handle(request, response, next);
+    const modeletPreflights: HoldHandler = (request, response, next) => {
       if (!this.#preflight(request, response)) next();
     };
     if (!app) return;
@@ -102,7 +102,7 @@ export class HttpHold {
     this.#leave({ tag: 'closed', error });
   }
 
-  #leave(next: GateState): void {
+  #leave(next: HoldState): void {
     const held = this.#state.tag === 'holding' ? this.#state.held : [];
     this.#state = next;
     for (const release of [...held]) release();
@@ -248,7 +248,7 @@ function isMatch(parts: readonly Part[], path: string): boolean {
   return ends[path.length] === 1 || (path.endsWith('/') && ends[path.length - 1] === 1);
 }
 
-function noPlace(path: string): Places {
+function noPlace(path: string): PathPositions {
   return new Uint8Array(path.length + 1);
 }
 
@@ -263,7 +263,7 @@ function exactly(text: string): Part {
 }
 
 /** Matches one or more characters, up to the next slash. */
-function segment(starts: Places, path: string): Places {
+function segment(starts: PathPositions, path: string): PathPositions {
   const ends = noPlace(path);
   let isInside = false;
   for (let at = 0; at < path.length; at += 1) {
@@ -273,12 +273,12 @@ function segment(starts: Places, path: string): Places {
   return ends;
 }
 
-function optionalSegment(starts: Places, path: string): Places {
+function optionalSegment(starts: PathPositions, path: string): PathPositions {
   const ends = segment(exactly('/')(starts, path), path);
   return ends.map((end, at) => end | (starts[at] as number));
 }
 
-function anything(starts: Places, path: string): Places {
+function anything(starts: PathPositions, path: string): PathPositions {
   const first = starts.indexOf(1);
   return first < 0 ? starts : noPlace(path).fill(1, first);
 }

@@ -58,13 +58,13 @@ export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMe
 }
 
 /** A message that has failed. */
-type Failed = Pick<Leaving, 'msg' | 'trace'>;
+type FailedMessage = Pick<Leaving, 'msg' | 'trace'>;
 
 /**
  * Runs `act`, which hands a failed message on. If that fails, logs why and answers the HTTP client. Node-RED clones
  * each message for a Catch node or a second wire, and some values cannot be cloned.
  */
-function deliver(RED: NodeAPI, { msg, trace }: Failed, error: ModeletError, act: () => void): void {
+function deliver(RED: NodeAPI, { msg, trace }: FailedMessage, error: ModeletError, act: () => void): void {
   try {
     keepingClient(msg, act);
   } catch (thrown) {
@@ -137,7 +137,7 @@ interface FlowOfNode {
   handleError?(node: Node, error: Error, msg: object): boolean;
 }
 
-function toCatchNodes(RED: NodeAPI, failing: Node, error: ModeletError, { msg, trace }: Failed): void {
+function toCatchNodes(RED: NodeAPI, failing: Node, error: ModeletError, { msg, trace }: FailedMessage): void {
   // node.error() does the same but does not say whether a Catch node took it.
   const flow = (failing as unknown as { _flow?: FlowOfNode })._flow;
   if (!flow?.handleError) {

@@ -25,16 +25,16 @@ import {
 } from './messages.ts';
 
 /** A branch's message while a gather holds it. */
-interface Held {
+interface HeldBranch {
   readonly msg: PipelineMessage;
   readonly leases: LeaseHold;
   /** Ends the message, at the node that sent it and at the paced split that it comes from. */
   readonly done: () => void;
 }
 
-interface Gathering {
+interface NodeGathers {
   readonly revision: string;
-  readonly gathers: Gathers<Held>;
+  readonly gathers: Gathers<HeldBranch>;
 }
 
 export class Joins {
@@ -42,7 +42,7 @@ export class Joins {
   readonly #feeds: Feeds;
   readonly #inEngine: (id: string) => number;
   readonly #onChange: () => void;
-  readonly #byNode: Map<string, Gathering> = new Map();
+  readonly #byNode: Map<string, NodeGathers> = new Map();
 
   /**
    * @param inEngine returns how many requests the engine gathers for a node
@@ -142,7 +142,7 @@ export class Joins {
       .stageIds.get(modelet?.stages.at(-1)?.name ?? '');
   }
 
-  #hold(msg: PipelineMessage, done: () => void): Held {
+  #hold(msg: PipelineMessage, done: () => void): HeldBranch {
     let isDone = false;
     const once = (): void => {
       if (!isDone) done();
@@ -151,7 +151,7 @@ export class Joins {
     return { msg, leases: holdLeases(this.#context().gates(), msg), done: once };
   }
 
-  #add(id: string, join: PlannedJoin, branch: Branch<Held>): void {
+  #add(id: string, join: PlannedJoin, branch: Branch<HeldBranch>): void {
     const { msg } = branch.message;
     const { gathers } = this.#gatheringOf(id, join);
     const gather = gatherOf(id, msg);
@@ -165,7 +165,7 @@ export class Joins {
     this.#onChange();
   }
 
-  #gatheringOf(id: string, { revision }: PlannedJoin): Gathering {
+  #gatheringOf(id: string, { revision }: PlannedJoin): NodeGathers {
     let gathering = this.#byNode.get(id);
     if (!gathering) {
       gathering = { revision, gathers: new Gathers(systemClock) };
@@ -190,7 +190,7 @@ export class Joins {
     });
   }
 
-  #settled(id: string, join: PlannedJoin, { branches, missing, error }: Gathered<Held>): void {
+  #settled(id: string, join: PlannedJoin, { branches, missing, error }: Gathered<HeldBranch>): void {
     const results = branches.filter((branch) => !branch.error);
     const base = (error ? branches.find((branch) => branch.error) : results[0]) ?? branches[0];
     if (!base) return;
@@ -206,7 +206,7 @@ export class Joins {
     else this.#send(id, base.message, trace, join.config.mode === 'first' ? msg.payload : byName(join, results));
   }
 
-  #send(id: string, held: Held, trace: ModeletTrace, payload: unknown): void {
+  #send(id: string, held: HeldBranch, trace: ModeletTrace, payload: unknown): void {
     const context = this.#context();
     const { msg } = held;
     const node = context.live.get(id)?.node;
@@ -227,7 +227,7 @@ export class Joins {
     held.done();
   }
 
-  #fail(id: string, { msg, leases, done }: Held, trace: ModeletTrace, error: ModeletError): void {
+  #fail(id: string, { msg, leases, done }: HeldBranch, trace: ModeletTrace, error: ModeletError): void {
     leases.end(error);
     deliverError(this.#context(), { msg, trace, done }, error, id, trace.input ?? msg.payload);
   }
@@ -262,7 +262,7 @@ function isAnswered({ res }: PipelineMessage): boolean {
   return res?._res?.writableEnded === true;
 }
 
-function release({ leases, done }: Held): void {
+function release({ leases, done }: HeldBranch): void {
   leases.leave();
   done();
 }
@@ -273,7 +273,7 @@ function unnamed({ config: { key } }: PlannedJoin): string {
     : `the message comes from an unknown branch: msg.${key} is no text and no number`;
 }
 
-function byName(join: PlannedJoin, results: readonly Branch<Held>[]): object {
+function byName(join: PlannedJoin, results: readonly Branch<HeldBranch>[]): object {
   const payloads = new Map(results.map(({ name, message }) => [name, message.msg.payload]));
   return Object.fromEntries(inOrder(join, [...payloads.keys()]).map((name) => [name, payloads.get(name)]));
 }

@@ -9,7 +9,7 @@ import { willAnswer } from './direct-answers.ts';
 import { type ModeletTrace, type PipelineMessage, sendFrom, stripConnectionHeaders } from './messages.ts';
 
 /** `msg.parts` as the core split and join nodes define it. */
-interface Parts {
+interface SequenceParts {
   readonly id: string;
   readonly type: 'array';
   readonly index?: number;
@@ -20,16 +20,16 @@ interface Parts {
   readonly parts?: unknown;
 }
 
-type Place = Pick<Parts, 'index' | 'count'>;
+type PartNumber = Pick<SequenceParts, 'index' | 'count'>;
 
 /** Returns the `msg.parts` of a message with one part of a result, or at its end. */
-export function sequenceOf({ requestId, pass }: ModeletTrace, place: Place): Parts {
+export function sequenceOf({ requestId, pass }: ModeletTrace, place: PartNumber): SequenceParts {
   // A request that was split has several results, so the id includes the pass.
   return { id: `${requestId}.${pass}`, type: 'array', ...place };
 }
 
 /** Returns the place of the message that follows `count` parts. It is a part itself if it has a value. */
-export function lastPlace(count: number, value: unknown): Place {
+export function lastPlace(count: number, value: unknown): PartNumber {
   return value === null ? { count } : { index: count, count: count + 1 };
 }
 
@@ -100,7 +100,7 @@ export class PartMessages {
     return copy;
   }
 
-  #parts(place: Place, property: string): Parts {
+  #parts(place: PartNumber, property: string): SequenceParts {
     const outer = this.#msg['parts'];
     return {
       ...sequenceOf(this.#trace, place),

@@ -12,7 +12,7 @@ import { Table } from '../../core/table.ts';
  *   sent     on the wire to the collector
  *   arrived  at the collector, behind earlier results; `emit` sends it on
  */
-type Place =
+type SequenceState =
   | { readonly tag: 'open' }
   | { readonly tag: 'sent' }
   | { readonly tag: 'arrived'; readonly emit: () => void };
@@ -20,7 +20,7 @@ type Place =
 /** One pass of a request through a pipeline. A request that is split makes several passes. */
 interface Ticket {
   readonly pass: number;
-  place: Place;
+  place: SequenceState;
 }
 
 export class Sequencer {

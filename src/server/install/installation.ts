@@ -35,7 +35,7 @@ export type Installation =
   | { readonly state: 'done'; readonly what: string }
   | { readonly state: 'failed'; readonly what: string; readonly code: InstallCode; readonly output: string };
 
-type Ended = Exclude<Installation, { state: 'running' }>;
+type EndedInstallation = Exclude<Installation, { state: 'running' }>;
 
 class InstallError extends Error {
   readonly code: InstallCode;
@@ -49,8 +49,8 @@ class InstallError extends Error {
 /** The installations of this Node-RED. */
 export class Installer {
   readonly #longestMs: number;
-  #last: Ended = { state: 'none' };
-  #running: Running | null = null;
+  #last: EndedInstallation = { state: 'none' };
+  #running: InstallRun | null = null;
 
   constructor(longestMs: number = LONGEST_MS) {
     this.#longestMs = longestMs;
@@ -69,8 +69,8 @@ export class Installer {
   }
 
   /** Runs an installation to its end. No other may run. */
-  async run(plan: InstallPlan): Promise<Ended> {
-    const running = new Running(plan, this.#longestMs);
+  async run(plan: InstallPlan): Promise<EndedInstallation> {
+    const running = new InstallRun(plan, this.#longestMs);
     this.#running = running;
     try {
       await running.run();
@@ -85,7 +85,7 @@ export class Installer {
 }
 
 /** One installation, from its first command to the end of its last. */
-class Running {
+class InstallRun {
   readonly #plan: InstallPlan;
   readonly #startedAt = systemClock.now();
   readonly #timer: Timer;
@@ -119,7 +119,7 @@ class Running {
     }
   }
 
-  failed(thrown: unknown): Ended {
+  failed(thrown: unknown): EndedInstallation {
     const error = asError(thrown);
     const code = this.#isLate ? 'timed_out' : error instanceof InstallError ? error.code : 'failed';
     return { state: 'failed', what: this.#plan.what, code, output: this.#output || error.message };

@@ -16,7 +16,7 @@ type Word =
   | 'anyOf'
   | 'oneOf'
   | 'allOf';
-type Schema = Readonly<Partial<Record<Word, unknown>>>;
+type ExampleSchema = Readonly<Partial<Record<Word, unknown>>>;
 
 const DEEPEST = 8;
 /** Most values, so that a schema cannot ask for an endless array. */
@@ -43,7 +43,7 @@ class Examples {
     return named(schema) ?? this.#ofType(schema, depth);
   }
 
-  #ofType(schema: Schema, depth: number): unknown {
+  #ofType(schema: ExampleSchema, depth: number): unknown {
     switch (typeOf(schema)) {
       case 'object':
         return this.#object(schema, depth);
@@ -64,25 +64,25 @@ class Examples {
   }
 
   /** Has the required properties; all of them, if none is required. */
-  #object({ properties, required }: Schema, depth: number): object {
+  #object({ properties, required }: ExampleSchema, depth: number): object {
     const known = (properties ?? {}) as Readonly<Record<string, unknown>>;
     const needed = listOf(required).map(String);
     const names = needed.length > 0 ? needed : Object.keys(known);
     return Object.fromEntries(names.map((name) => [name, this.of(known[name], depth + 1) ?? null]));
   }
 
-  #array({ items, minItems }: Schema, depth: number): unknown[] {
+  #array({ items, minItems }: ExampleSchema, depth: number): unknown[] {
     const length = Math.min(Number(minItems ?? 1), Math.max(0, this.#left));
     return Array.from({ length }, () => this.of(items, depth + 1) ?? null);
   }
 }
 
 /** Returns a value that the schema itself has. */
-function named({ examples, default: usual, const: only, enum: all }: Schema): unknown {
+function named({ examples, default: usual, const: only, enum: all }: ExampleSchema): unknown {
   return listOf(examples)[0] ?? usual ?? only ?? listOf(all)[0];
 }
 
-function typeOf({ type, properties, items }: Schema): unknown {
+function typeOf({ type, properties, items }: ExampleSchema): unknown {
   if (type !== undefined) return Array.isArray(type) ? (type as unknown[])[0] : type;
   return properties ? 'object' : items ? 'array' : undefined;
 }

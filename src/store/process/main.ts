@@ -12,12 +12,12 @@ import { BullmqQueue, GATE_LEASES } from './bullmq-queue.ts';
 import { storeError } from './sqlite.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 
-type Opened =
+type OpenedQueue =
   | { readonly tag: 'file'; readonly queue: SqliteQueue }
   | { readonly tag: 'broker'; readonly queue: BullmqQueue }
   | { readonly tag: 'none' };
 
-let store: Opened = { tag: 'none' };
+let store: OpenedQueue = { tag: 'none' };
 
 // With this handler a write beyond the file size limit (ulimit -f) fails, and the process survives.
 process.on('SIGXFSZ', () => {});

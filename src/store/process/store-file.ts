@@ -11,7 +11,7 @@ import { dirname } from 'node:path';
 import { storeError } from './sqlite.ts';
 
 /** Content of the marker. */
-interface Known {
+interface MarkerContent {
   /** Session of the owner that last opened the file. */
   readonly session?: unknown;
   /** Id of that file. */
@@ -21,17 +21,17 @@ interface Known {
 }
 
 /** Facts about an existing file. */
-interface Found {
+interface FoundFile {
   /** Differs between two files at the same path. */
   readonly id: string;
   readonly bytes: bigint;
 }
 
-type Place =
+type StoreFileState =
   | { readonly tag: 'unopened' }
-  | { readonly tag: 'open'; readonly file: Found; readonly logs: ReadonlyMap<string, string> }
+  | { readonly tag: 'open'; readonly file: FoundFile; readonly logs: ReadonlyMap<string, string> }
   /** The files differ from those opened, and a marker exists that people can delete. */
-  | { readonly tag: 'lost'; readonly opened: Extract<Place, { tag: 'open' }> };
+  | { readonly tag: 'lost'; readonly opened: Extract<StoreFileState, { tag: 'open' }> };
 
 /** The logs of SQLite; its version decides which one it uses. A file opened exclusively needs no `-shm`. */
 const WRITE_AHEAD = '-wal';
@@ -40,7 +40,7 @@ const LOGS = [WRITE_AHEAD, '-journal'];
 export class StoreFile {
   readonly #path: string;
   readonly #session: string;
-  #place: Place = { tag: 'unopened' };
+  #place: StoreFileState = { tag: 'unopened' };
 
   constructor(path: string, session: string) {
     this.#path = path;
@@ -99,7 +99,7 @@ export class StoreFile {
     return `${this.#path}.known`;
   }
 
-  #changeSince({ file, logs }: Extract<Place, { tag: 'open' }>): string | null {
+  #changeSince({ file, logs }: Extract<StoreFileState, { tag: 'open' }>): string | null {
     const found = find(this.#path);
     if (!found) return 'is missing';
     if (found.id !== file.id) return 'is not the same file as before';
@@ -109,13 +109,13 @@ export class StoreFile {
   }
 
   /** Restores the marker: one command may have deleted it with the file, which is no request for a new store. */
-  #lose(opened: Extract<Place, { tag: 'open' }>): void {
+  #lose(opened: Extract<StoreFileState, { tag: 'open' }>): void {
     if (!existsSync(this.#marker)) this.#mark(opened.file, opened.logs.has(WRITE_AHEAD));
     this.#place = { tag: 'lost', opened };
   }
 
-  #mark({ id }: Found, needsLog: boolean): void {
-    const known: Known = { session: this.#session, file: id, needsLog };
+  #mark({ id }: FoundFile, needsLog: boolean): void {
+    const known: MarkerContent = { session: this.#session, file: id, needsLog };
     mkdirSync(dirname(this.#marker), { recursive: true, mode: 0o700 });
     const marker = openSync(this.#marker, 'w', 0o600);
     try {
@@ -132,7 +132,7 @@ export class StoreFile {
   }
 }
 
-function find(path: string): Found | null {
+function find(path: string): FoundFile | null {
   try {
     const { dev, ino, size } = statSync(path, { bigint: true });
     return { id: `${dev}:${ino}`, bytes: size };
@@ -142,10 +142,10 @@ function find(path: string): Found | null {
 }
 
 /** Returns null without a marker. An unreadable marker still records that a store exists. */
-function readMarker(path: string): Known | null {
+function readMarker(path: string): MarkerContent | null {
   if (!existsSync(path)) return null;
   try {
-    return (JSON.parse(readFileSync(path, 'utf8')) as Known | null) ?? {};
+    return (JSON.parse(readFileSync(path, 'utf8')) as MarkerContent | null) ?? {};
   } catch {
     return {};
   }

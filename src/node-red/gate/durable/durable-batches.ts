@@ -1,6 +1,6 @@
 /** Groups writes to the store: values that arrive during one write go to disk together in the next. */
 
-interface Waiting<In, Out> {
+interface WaitingCall<In, Out> {
   readonly value: In;
   resolve(out: Out): void;
   reject(error: Error): void;
@@ -9,7 +9,7 @@ interface Waiting<In, Out> {
 export class Batches<In, Out> {
   readonly #store: (values: readonly In[]) => Promise<readonly Out[]>;
   readonly #most: number;
-  #waiting: Waiting<In, Out>[] = [];
+  #waiting: WaitingCall<In, Out>[] = [];
   #storing: Promise<void> | null = null;
 
   /** @param store must return one answer per value, in order. @param most largest number of values in one call. */

@@ -30,7 +30,7 @@ interface StoreAddress {
   readonly broker?: BrokerPlace;
 }
 
-interface Opened {
+interface OpenedRoom {
   readonly room: DurableRoom;
   readonly client: QueueClient;
   readonly address: StoreAddress;
@@ -42,7 +42,7 @@ const TOLD_EVERY_MS = 10_000;
 
 export class DurableRooms {
   readonly #host: RoomsHost;
-  readonly #opened: Map<string, Opened> = new Map();
+  readonly #opened: Map<string, OpenedRoom> = new Map();
   /** Stores that are being closed, by gate id. */
   readonly #closing: Map<string, Promise<void>> = new Map();
   readonly #told: Map<string, number> = new Map();
@@ -113,7 +113,7 @@ export class DurableRooms {
     };
   }
 
-  #open(gate: Gate, deployed: DeployedGate, address: StoreAddress): Opened {
+  #open(gate: Gate, deployed: DeployedGate, address: StoreAddress): OpenedRoom {
     const { id, config } = deployed;
     const present = (): DeployedGate => this.#opened.get(id)?.deployed ?? deployed;
     const client = new QueueClient({
@@ -138,11 +138,11 @@ export class DurableRooms {
       clock: systemClock,
       outlet,
     });
-    const opened: Opened = { room, client, address, deployed };
+    const opened: OpenedRoom = { room, client, address, deployed };
     return opened;
   }
 
-  #placeOf({ room, deployed }: Opened): StorePlace {
+  #placeOf({ room, deployed }: OpenedRoom): StorePlace {
     return {
       context: this.#host.context,
       leases: this.#host.leases,
