@@ -17,9 +17,9 @@ import {
   LONGEST_FRAME,
 } from '../wire/frames/frames.ts';
 import { tryExample, warmUp } from './batch/examples.ts';
-import { PartsOut } from './batch/parts-out.ts';
 import { proven } from './batch/proven.ts';
 import { runBatch } from './batch/run-batch.ts';
+import { PartsOut } from './batch/stream.ts';
 import { CallSignals, contextOfNoCall, Places, type WorkerContext } from './calls.ts';
 import { describeModelet } from './modelet/describe.ts';
 import type { LoadedModelet } from './modelet/modelet.ts';

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES, type OwnMetric } from '../../src/core/readings.ts';
-import { OwnMeter } from '../../src/observe/meters/own-meter.ts';
+import { OwnMeter } from '../../src/observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../src/wire/frames/bodies.ts';
 import type { ModeletMetrics } from '../../src/worker/modelet/modelet.ts';
 import { OwnMetrics } from '../../src/worker/modelet/own-metrics.ts';

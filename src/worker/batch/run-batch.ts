@@ -10,7 +10,6 @@ import type { RequestNumber } from '../../core/model.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import type { LoadedModelet, ModeletContext, RequestMeta } from '../modelet/modelet.ts';
-import type { PartsOut } from './parts-out.ts';
 import {
   type Attempt,
   attempt,
@@ -24,6 +23,7 @@ import {
   reply,
   withinOneFrame,
 } from './replies.ts';
+import type { PartsOut } from './stream.ts';
 import { runStream } from './stream.ts';
 
 export interface BatchRun extends ReplyLimits {

@@ -17,7 +17,7 @@ import { Workload } from './workload.ts';
 const TEARDOWN_MS = 5000;
 /**
  * How long a retired worker may go on with a batch that no caller waits for, in ms: its code has been replaced, and its
- * result reaches nobody, so that only the time to end in order is left, which is that of a teardown.
+ * result reaches no caller, so that only the time to end in order is left, which is that of a teardown.
  */
 const RETIRED_MS = TEARDOWN_MS;
 

@@ -1,6 +1,6 @@
 """
 Runs a result in parts: a generator, an async generator or another iterator that `predict` returned. Sends the parts as they come, or gathers
-them if the request does not stream. src/worker/batch/stream.ts and parts-out.ts do the same for JavaScript.
+them if the request does not stream. src/worker/batch/stream.ts does the same for JavaScript.
 
 Between two parts the worker reads its frames; otherwise it would not receive a cancellation.
 """
