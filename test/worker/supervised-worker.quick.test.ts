@@ -62,7 +62,7 @@ class Rig {
   }
 
   async start(): Promise<this> {
-    this.worker.start();
+    this.worker.process.start();
     await this.turn();
     return this;
   }
@@ -189,19 +189,19 @@ test('a batch without callers is overdue after a second, and costs its worker af
   rig.dispatch(1);
   rig.dispatch(2);
   await rig.advance(600_000);
-  assert.equal(rig.worker.overdue, 0, 'a caller waits for it');
+  assert.equal(rig.worker.work.overdue, 0, 'a caller waits for it');
   rig.worker.cancel([1]);
   await rig.advance(999);
-  assert.equal(rig.worker.overdue, 0);
+  assert.equal(rig.worker.work.overdue, 0);
   await rig.advance(1);
-  assert.equal(rig.worker.overdue, 1);
+  assert.equal(rig.worker.work.overdue, 1);
   await rig.advance(ABANDONED_MS - 1001);
   assert.equal(rig.losses.length, 0);
   await rig.advance(1);
   const [loss] = rig.losses;
   assert.equal(loss?.error.message, 'a batch ran on for 30 s after its last caller had gone');
   assert.deepEqual(loss && idsOf(loss), [[1], [], [2]]);
-  assert.equal(rig.worker.overdue, 0);
+  assert.equal(rig.worker.work.overdue, 0);
 });
 
 test('a batch counts as begun when it was, although its callers had gone before, and an answer saves the worker', async () => {
@@ -223,7 +223,7 @@ test('a run limit of the user counts alone', async () => {
   rig.dispatch(1);
   rig.worker.cancel([1]);
   await rig.advance(9 * ABANDONED_MS);
-  assert.deepEqual([rig.losses.length, rig.worker.overdue], [0, 1]);
+  assert.deepEqual([rig.losses.length, rig.worker.work.overdue], [0, 1]);
   await rig.advance(ABANDONED_MS);
   assert.equal(rig.losses.length, 1);
 });
@@ -251,12 +251,12 @@ test('a retired worker ends 5 s after the last caller of its run has gone', asyn
   void rig.worker.close(Number.POSITIVE_INFINITY);
   await rig.advance(5 * ABANDONED_MS);
   assert.equal(rig.losses.length, 0, 'a caller waits for it');
-  assert.equal(rig.clock.now() - (rig.worker.runsSince ?? 0), 5 * ABANDONED_MS);
+  assert.equal(rig.clock.now() - (rig.worker.work.runsSince ?? 0), 5 * ABANDONED_MS);
   rig.worker.cancel([1]);
   await rig.advance(4999);
   assert.equal(rig.losses.length, 0);
   await rig.advance(1);
-  assert.deepEqual([rig.losses[0]?.phase, rig.worker.runsSince], ['closing', null]);
+  assert.deepEqual([rig.losses[0]?.phase, rig.worker.work.runsSince], ['closing', null]);
 });
 
 test('a worker that is retired while it runs on without a caller ends 5 s after the last one has gone', async () => {
@@ -275,7 +275,7 @@ test('an example that runs on past its deadline costs its worker after the same 
   const rig = await new Rig(1, 0).start();
   rig.worker.tryExample(0, rig.clock.now() + 5000);
   await rig.advance(5000 + ABANDONED_MS - 1);
-  assert.deepEqual([rig.losses.length, rig.worker.overdue], [0, 1]);
+  assert.deepEqual([rig.losses.length, rig.worker.work.overdue], [0, 1]);
   await rig.advance(1);
   assert.equal(rig.losses[0]?.trying, true);
 });

@@ -86,7 +86,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   get health(): PoolHealth {
     const { refusal } = this.#factory;
     if (refusal) return { tag: 'failed', error: refusal, doesNotStart: false };
-    if (this.#eligible.some(({ isReady }) => isReady)) return { tag: 'ready' };
+    if (this.#eligible.some(({ process }) => process.isReady)) return { tag: 'ready' };
     const open = this.#circuit.refusal;
     if (open) return { tag: 'failed', error: open, doesNotStart: this.#circuit.isOfStarts };
     const errors = this.#roster.serving.map(({ startError }) => startError);
@@ -112,7 +112,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   get runs(): PoolRuns {
-    return { serving: this.#roster.serving.flatMap(runOf), retired: this.#roster.retired.flatMap(runOf) };
+    return { serving: this.#roster.serving.flatMap(presentRun), retired: this.#roster.retired.flatMap(presentRun) };
   }
 
   get lastDeath(): WorkerDeath | null {
@@ -126,45 +126,46 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       this.#events.onChange();
       return;
     }
-    for (const worker of this.#roster.serving) worker.start();
+    for (const worker of this.#roster.serving) worker.process.start();
   }
 
   redefine(stage: StageDefinition): void {
     this.#stage = { ...stage, modelet: this.#stage.modelet };
-    for (const worker of this.#roster.all) worker.limitRun();
+    for (const worker of this.#roster.all) worker.work.limitRun();
   }
 
   restart(): void {
     if (this.#factory.refusal) return;
     for (const worker of this.#roster.all) worker.outdate();
     this.#toldFailure = null;
-    const running = this.#roster.serving.filter(({ pid }) => pid !== null);
+    const running = this.#roster.serving.filter(({ process }) => process.pid !== null);
     this.#circuit.reset();
-    for (const worker of this.#roster.serving) worker.start();
+    for (const worker of this.#roster.serving) worker.process.start();
     this.retry();
     for (const { index } of running) this.#roster.replace(index, 'asked');
   }
 
   retry(): void {
     this.#toldFailure = null;
-    for (const worker of this.#roster.all) if (worker.isStuck) worker.start();
+    for (const worker of this.#roster.all) if (worker.process.isStuck) worker.process.start();
   }
 
   freeWorker(room: Room): SupervisedWorker<T> | null {
     let best: SupervisedWorker<T> | null = null;
     for (const worker of this.#eligible) {
-      const { isReady, isAlone, load } = worker;
-      if (isReady && !isAlone && load < this.#mostFor(worker, room) && (!best || load < best.load)) best = worker;
+      const { process, work, load } = worker;
+      if (process.isReady && !work.isAlone && load < this.#mostFor(worker, room) && (!best || load < best.load))
+        best = worker;
     }
     return best;
   }
 
   /** Returns the number of batches with which a worker has no more room of this kind. */
-  #mostFor({ isTrying }: SupervisedWorker<T>, room: Room): number {
+  #mostFor({ work }: SupervisedWorker<T>, room: Room): number {
     // The probe gets one batch at a time: its death must not cost more.
     if (room === 'empty' || this.#probe) return 1;
     const { concurrency } = this.#stage.modelet;
-    return room === 'place' || isTrying || this.#check?.isWaiting ? concurrency : concurrency + MOST_AHEAD;
+    return room === 'place' || work.hasExample || this.#check?.isWaiting ? concurrency : concurrency + MOST_AHEAD;
   }
 
   check(deadline: Deadline): Promise<CheckResult> {
@@ -194,12 +195,12 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const { refusal } = this.#factory;
     return this.#roster.serving.map((worker) => ({
       index: worker.index,
-      pid: worker.pid,
-      state: refusal ? 'error' : worker.processState,
+      pid: worker.process.pid,
+      state: refusal ? 'error' : worker.process.processState,
       cpus: this.#factory.appliedPin(worker.index),
       busy: worker.load > 0,
       running: Math.min(worker.load, this.#stage.modelet.concurrency),
-      overdue: worker.overdue,
+      overdue: worker.work.overdue,
       starting: worker.starting,
       restarts: this.#factory.restarts(worker.index),
       error: refusal?.message ?? this.#roster.troubleOf(worker),
@@ -210,7 +211,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   get #ready(): readonly SupervisedWorker<T>[] {
-    return this.#roster.serving.filter(({ isReady }) => isReady);
+    return this.#roster.serving.filter(({ process }) => process.isReady);
   }
 
   #workerHost(): WorkerHost<T> {
@@ -292,7 +293,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const serving = starting ? this.#roster.serving.every(({ startError }) => startError !== null) : !trying;
     const counts = isProbe || serving;
     if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
-    else if (this.#circuit.tag !== 'closed') worker.hold();
+    else if (this.#circuit.tag !== 'closed') worker.process.hold();
   }
 
   /** Logs a failure once, however many workers fail for the same reason. */
@@ -313,7 +314,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       this.#events.onLog({ level, message, stage: this.#stage.name });
     if (tag === 'open') {
       this.#roster.keepPresent();
-      for (const worker of this.#roster.serving) worker.hold();
+      for (const worker of this.#roster.serving) worker.process.hold();
       // The message does not mention refused requests: a pool of older code may still serve.
       const why = this.#circuit.refusal?.message ?? '';
       log('error', this.#circuit.isOfStarts ? `does not start: ${why}` : why);
@@ -322,7 +323,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       this.#tryProbe();
     } else {
       if (this.#ready.length > 0) log('info', 'serves again');
-      for (const worker of this.#roster.serving) worker.start();
+      for (const worker of this.#roster.serving) worker.process.start();
     }
     this.#events.onChange();
   }
@@ -336,8 +337,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const probe = ready.find(({ load }) => load === 0) ?? ready[0] ?? inTurn;
     this.#probe = probe;
     this.#eligible = [probe];
-    if (probe.isReady) this.#circuit.proved('ready');
-    else probe.start();
+    if (probe.process.isReady) this.#circuit.proved('ready');
+    else probe.process.start();
   }
 
   #log({ index: worker }: SupervisedWorker<T>, level: LogLevel, message: string): void {
@@ -351,11 +352,7 @@ function besides(timeout: RunTimeout): Error {
 }
 
 /** Returns what a worker runs at present, in a list that is empty if it runs nothing. */
-function runOf({
-  pid,
-  runsSince,
-  overdue,
-}: Pick<RetiredWorker, 'pid' | 'overdue'> & { readonly runsSince: number | null }): RetiredWorker[] {
+function presentRun({ process: { pid }, work: { runsSince, overdue } }: SupervisedWorker<WireItem>): RetiredWorker[] {
   return runsSince === null ? [] : [{ pid, runsSince, overdue }];
 }
 

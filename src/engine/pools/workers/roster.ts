@@ -46,7 +46,7 @@ export class Roster<T extends WireItem> {
 
   /** Whether a worker that serves, or its replacement, does not start until something changes. */
   get isStuck(): boolean {
-    return this.all.some(({ isStuck }) => isStuck);
+    return this.all.some(({ process }) => process.isStuck);
   }
 
   serves(worker: SupervisedWorker<T>): boolean {
@@ -55,9 +55,10 @@ export class Roster<T extends WireItem> {
 
   /** Returns the problem of a worker that serves, or otherwise of its replacement, as text, or null. */
   troubleOf(worker: SupervisedWorker<T>): string | null {
-    if (worker.lastError) return worker.lastError.message;
+    const { lastError } = worker.process;
+    if (lastError) return lastError.message;
     const { replacement } = this;
-    const cause = replacement?.worker.index === worker.index ? replacement.worker.lastError : null;
+    const cause = replacement?.worker.index === worker.index ? replacement.worker.process.lastError : null;
     return cause ? `its replacement does not start: ${cause.message}` : null;
   }
 
@@ -111,7 +112,7 @@ export class Roster<T extends WireItem> {
     this.#due.delete(index);
     const worker = this.#create(index);
     this.#assign(worker, { tag: 'replacement', cause });
-    worker.start();
+    worker.process.start();
   }
 
   #retire(worker: SupervisedWorker<T>): void {

@@ -3,7 +3,7 @@ import type { Clock, Deadline } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import type { LogLevel, RequestNumber, StartStatus } from '../../../core/model.ts';
 import { shortened } from '../../../process/lines.ts';
-import type { Child, ChildEvents, ProcessStateTag } from '../../../process/parent/child.ts';
+import type { Child, ChildEvents } from '../../../process/parent/child.ts';
 import { asThrown } from '../../../process/parent/start-failure.ts';
 import { type LifePhase, Supervisor } from '../../../process/parent/supervisor.ts';
 import { decodeModeletError } from '../../../wire/codec/error-codec.ts';
@@ -51,11 +51,19 @@ export interface WorkerHost<T extends WireItem> {
   onLog(worker: SupervisedWorker<T>, level: LogLevel, message: string): void;
 }
 
+type ProcessView = Pick<Supervisor, 'isReady' | 'processState' | 'pid' | 'lastError' | 'isStuck' | 'start' | 'hold'>;
+
+type WorkView = Pick<Workload<WireItem>, 'isAlone' | 'hasExample' | 'overdue' | 'runsSince' | 'limitRun'>;
+
 export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
   readonly index: number;
   readonly #host: WorkerHost<T>;
   readonly #supervisor: Supervisor;
   readonly #work: Workload<T>;
+  /** Its process, or its next one. */
+  readonly process: ProcessView;
+  /** What the process has to do. */
+  readonly work: WorkView;
   /** Reports of the present process. */
   #facts: WorkerFacts;
   #startError: Error | null = null;
@@ -86,7 +94,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
         onReady: () => {
           this.#startError = null;
           this.#facts.startMs = host.clock.now() - this.#facts.loadedAt;
-          host.onLog(this, 'info', `ready, pid ${this.pid}`);
+          host.onLog(this, 'info', `ready, pid ${this.process.pid}`);
           host.onReady(this);
         },
         onFrame: (frame) => this.#receive(frame),
@@ -96,18 +104,8 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
       },
       host.clock,
     );
-  }
-
-  get isReady(): boolean {
-    return this.#supervisor.isReady;
-  }
-
-  get processState(): ProcessStateTag {
-    return this.#supervisor.processState;
-  }
-
-  get pid(): number | null {
-    return this.#supervisor.pid;
+    this.process = this.#supervisor;
+    this.work = this.#work;
   }
 
   /** Reports of the present process; empty if none runs. */
@@ -119,24 +117,14 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return !this.#facts.isOutdated;
   }
 
-  /** The error that ended the last process; null once a new one is ready. */
-  get lastError(): Error | null {
-    return this.#supervisor.lastError;
-  }
-
   /** The error of the last start; null after a successful one. */
   get startError(): Error | null {
     return this.#startError;
   }
 
-  /** Whether the worker does not start until `start` is called, because another try would fail like the last one. */
-  get isStuck(): boolean {
-    return this.#supervisor.isStuck;
-  }
-
   /** The start that is under way; null if the process is ready, or none runs. */
   get starting(): StartStatus | null {
-    if (this.processState !== 'startup' || this.pid === null) return null;
+    if (this.process.processState !== 'startup' || this.process.pid === null) return null;
     const { loadedAt, progress } = this.#facts;
     return { ms: Math.round(this.#host.clock.now() - loadedAt), progress };
   }
@@ -148,41 +136,11 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
 
   /** Whether the worker could begin another batch or example now. */
   get hasPlace(): boolean {
-    return this.isReady && this.load < this.#host.concurrency && !this.isAlone;
-  }
-
-  /** Whether the worker has a batch beside which it must run nothing. */
-  get isAlone(): boolean {
-    return this.#work.isAlone;
-  }
-
-  /** Whether the worker has an example. */
-  get isTrying(): boolean {
-    return this.#work.hasExample;
+    return this.process.isReady && this.load < this.#host.concurrency && !this.work.isAlone;
   }
 
   get examples(): number {
     return this.#facts.examples;
-  }
-
-  /** Number of batches that the worker runs although no caller has waited for them for a while. */
-  get overdue(): number {
-    return this.#work.overdue;
-  }
-
-  /** Time since which the worker runs the oldest of its batches; null if it runs none. */
-  get runsSince(): number | null {
-    return this.#work.runsSince;
-  }
-
-  /** Starts a process if none runs, without waiting for a pause to end. */
-  start(): void {
-    this.#supervisor.start();
-  }
-
-  /** Stops restarting the process after its death until `start` is called. */
-  hold(): void {
-    this.#supervisor.hold();
   }
 
   /** Notes that a user has asked for new workers: the present process may run older code. */
@@ -211,16 +169,11 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     this.#work.cancelled(ids);
   }
 
-  /** Applies the current run limit to the batches that run. */
-  limitRun(): void {
-    this.#work.limitRun();
-  }
-
   /** Lets the worker finish its batches, and kills it at the deadline. Resolves when the worker has ended. */
   close(deadline: Deadline): Promise<void> {
     const teardownBy = this.#host.clock.now() + TEARDOWN_MS;
     const ended = this.#supervisor.close(this.#work.batches === 0 ? Math.min(deadline, teardownBy) : deadline);
-    this.limitRun();
+    this.#work.limitRun();
     return ended;
   }
 
@@ -295,7 +248,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
       this.#host.onLog(this, 'warn', `old worker was killed: ${error.message}`);
     else if (phase === 'closing') this.#host.onLog(this, 'debug', 'ended');
     // The pool logs a cause that keeps all workers of a stage from starting, and only once.
-    else if (!this.isStuck)
+    else if (!this.process.isStuck)
       this.#host.onLog(this, 'error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
     this.#facts = new WorkerFacts(0);
     this.#host.onLost(this, { ...this.#work.lost(error), error, phase });
