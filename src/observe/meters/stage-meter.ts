@@ -148,9 +148,6 @@ export class StageMeter {
 /** Shares of a batch do not add up to 1 exactly. */
 const ROUNDING = 1e-6;
 
-/** The reading of a stage that has done nothing yet. */
-export const NOTHING_READ: StageReading = new StageMeter().read();
-
 function noneOf<Key extends string>(keys: readonly Key[]): Record<Key, number> {
   return Object.fromEntries(keys.map((key) => [key, 0])) as Record<Key, number>;
 }
@@ -208,3 +205,6 @@ function sum(one: MeterValue, other: MeterValue): MeterValue {
   if (typeof one === 'number' || typeof other === 'number') return Number(one) + Number(other);
   return { counts: one.counts.map((count, index) => count + (other.counts[index] ?? 0)), sum: one.sum + other.sum };
 }
+
+/** The reading of a stage that has done nothing yet. */
+export const NOTHING_READ: StageReading = new StageMeter().read();

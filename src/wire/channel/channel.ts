@@ -22,7 +22,7 @@ import { malformed } from '../frames/items.ts';
 import { BulkLane } from './bulk-lane.ts';
 
 /** File descriptor of a child's channel. */
-export const CHANNEL_FD = 3;
+const CHANNEL_FD = 3;
 
 export interface ChannelEvents {
   /** A frame arrived. The channel does not catch errors of this callback; they become uncaught exceptions. */

@@ -218,12 +218,12 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
 }
 
 /** Size of one stage's timing, in bytes. */
-export const TIMING = 24;
+const TIMING = 24;
 
 const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
 
 /** Writes a timing and returns the offset after it. */
-export function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
+function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
   buffer.writeUInt32LE(timing.stage, offset);
   buffer.writeFloatLE(timing.waitMs, offset + 4);
   buffer.writeFloatLE(timing.batchMs, offset + 8);
@@ -233,7 +233,7 @@ export function writeTiming(buffer: Buffer, offset: number, timing: StageTiming)
   return offset + TIMING;
 }
 
-export function readTimings(frame: Buffer, offset: number, count: number): StageTiming[] {
+function readTimings(frame: Buffer, offset: number, count: number): StageTiming[] {
   const timings: StageTiming[] = [];
   for (let at = offset; at < offset + count * TIMING; at += TIMING) {
     const worker = frame.readInt32LE(at + 20);
@@ -283,7 +283,7 @@ function topicTooLarge(maxBytes: number): ModeletError {
 /** Bytes in front of the error of a failure that has an input. */
 const FAILURE_HEAD = 8;
 
-export interface Failure {
+interface Failure {
   readonly error: ModeletError;
   readonly input: Payload | null;
 }
