@@ -100,6 +100,23 @@
     return window.ace && editor.getSession().addMarker ? underlineInAce(editor, row, message) : () => {};
   }
 
+  /**
+   * Lets Tab leave a code editor, which else takes it as text: after Escape, and `say` tells so. It listens before the
+   * editor does, and any other key takes that back.
+   */
+  function leaveByTab(frame, say) {
+    const state = $('<div class="modelet-hint" role="status">').appendTo(frame);
+    let isLeaving = false;
+    const listen = (event) => {
+      if (event.key === 'Tab' && isLeaving) event.stopPropagation();
+      // Shift is part of Shift-Tab.
+      if (event.key === 'Shift') return;
+      isLeaving = event.key === 'Escape';
+      state.text(isLeaving ? say : '');
+    };
+    frame[0].addEventListener('keydown', listen, true);
+  }
+
   function addPage(container, definition, options) {
     const page = Object.assign({}, definition);
     page.stateId = `${options.node.id}/${page.id}`;
@@ -110,6 +127,7 @@
       .css('height', `${options.height}px`)
       .appendTo(frame);
     page.hint = $('<div class="modelet-hint">').appendTo(page.content);
+    leaveByTab(frame, options.node._('modelet-stage.leaveByTab'));
     page.field = $(`#node-input-${page.property}`);
     page.editor = RED.editor.createEditor({
       id: `${page.id}-editor`,

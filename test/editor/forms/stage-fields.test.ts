@@ -9,6 +9,23 @@ import { sharedSession } from '../session.ts';
 
 const session = sharedSession();
 
+test('Tab leaves a code editor after Escape, which the dialog announces', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    await editor.open(id);
+    await new Form(editor).set({ code: 'return 2;' });
+    await editor.typeCode('code', 'return 3;');
+    const holds = (): Promise<boolean> =>
+      editor.page.evaluate("document.activeElement.closest('.node-text-editor') !== null");
+    assert.equal(await holds(), true);
+    await editor.page.keyboard.press('Escape');
+    await editor.page.getByText('Tab now leaves the code editor.').filter({ visible: true }).waitFor();
+    await editor.page.keyboard.press('Tab');
+    assert.equal(await holds(), false);
+    await editor.cancel();
+  });
+});
+
 test('the code editors show the saved code, and cancelling the dialog changes nothing', async () => {
   await session.inEditor([], async (editor) => {
     const typed = {
