@@ -23,7 +23,7 @@ import { sharesKeptIn } from '../server/versions/shares-file.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
 import { Feeds } from './feed/feeds.ts';
 import { type GatePort, NO_GATES } from './gate-port.ts';
-import { Succession } from './handover/succession.ts';
+import { Handover } from './handover/handover.ts';
 import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
 import { type LiveNode, LiveNodes, liveFlows, type RunningLive } from './live-nodes.ts';
@@ -81,7 +81,7 @@ export class Pipeline {
   readonly access: AccessTable = new AccessTable(systemClock);
   /** Takes the messages of the nodes; its state is that of the flows. */
   readonly #arrivals: Arrivals;
-  readonly #succession: Succession;
+  readonly #handover: Handover;
   readonly #tracing: Tracing;
   readonly #compiled: CompiledHost;
   readonly #hold: HttpHold;
@@ -107,7 +107,7 @@ export class Pipeline {
       this.#machine = { allowedCpus: this.allowedCpus, launcher };
     });
     const clients = new HttpClients();
-    this.#succession = new Succession(RED, {
+    this.#handover = new Handover(RED, {
       wait: (act) => this.#arrivals.wait(act),
       stranded: (msg) => clients.answerIfEarlier(msg, flowsChanged()),
       lost: (msg) => this.#lost(msg),
@@ -135,7 +135,7 @@ export class Pipeline {
       open: new Set(),
       sequencers: new Sequencers(),
       isStopped: () => this.isStopped,
-      isCutOff: (id) => this.#succession.isCutOff(id),
+      isCutOff: (id) => this.#handover.isCutOff(id),
       deployment: () => this.#deployment,
       gates: () => this.gates,
       tracing: () => (this.#isTraced ? this.#tracing : null),
@@ -213,7 +213,7 @@ export class Pipeline {
     this.#arrivals.enter('starting');
     this.#hold.hold();
     this.context.clients.noteEarlier();
-    this.#arrivals.safely(() => this.#succession.pause());
+    this.#arrivals.safely(() => this.#handover.pause());
     const start = this.#start;
     setTimeout(() => {
       // The new flows may never start, and no client may wait for them forever.
@@ -232,7 +232,7 @@ export class Pipeline {
     this.joins.failAll(error);
     void this.#registry.closeAll();
     void this.trials.closeAll();
-    this.#succession.end();
+    this.#handover.end();
     this.#arrivals.wake();
     this.context.clients.answerElsewhere(error);
   }
@@ -317,9 +317,9 @@ export class Pipeline {
     const guarded = new Set(endpoints.map(({ id }) => id));
     const unguarded = nodesOf(ours, 'http in').filter(({ id }) => !guarded.has(id));
     this.#hold.guard(endpoints, unguarded);
-    const isChanged = this.#succession.resume(running, waysOut(ours));
+    const isChanged = this.#handover.resume(running, waysOut(ours));
     const { clients } = this.context;
-    clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), flowsChanged());
+    clients.answerFrom((httpIn) => this.#handover.isDeadEnd(httpIn), flowsChanged());
     const longestMs = Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
     if (isChanged) clients.answerInTime(longestMs, LOST, (msg) => this.#lost(msg));
   }

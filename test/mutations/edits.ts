@@ -322,9 +322,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'what a replaced node still sends reaches nobody',
-    file: 'src/node-red/handover/succession.ts',
-    find: 'for (const node of replaced) this.#bequeath',
-    replace: 'for (const node of replaced.slice(0, 0)) this.#bequeath',
+    file: 'src/node-red/handover/handover.ts',
+    find: 'for (const node of replaced) this.#redirect',
+    replace: 'for (const node of replaced.slice(0, 0)) this.#redirect',
     suite: 'nodered/deploys/ways-deployed-away',
     test: 'full: a client hears as its message moves that its wire was deployed away',
   },

@@ -50,7 +50,7 @@ export function httpFacts(RED: NodeAPI, graph: Graph): EndpointPaths {
 /** Returns a reason if anything but this package has a hook that sees messages, as a debugger does; else null. */
 export function barredByHooks(RED: NodeAPI): string | null {
   const { hooks } = RED as unknown as { hooks: { has(name: string): boolean } };
-  // During a deploy, the package itself has hooks; see succession.ts.
+  // During a deploy, the package itself has hooks; see handover.ts.
   const isHooked = HOOKS.some((name) => hooks.has(name) && !hooks.has(`${name}.modelet`));
   return isHooked ? 'a message hook or a debugger looks at messages' : null;
 }

@@ -15,10 +15,10 @@ import { NO_WAYS, type WaysOut } from '../../flow/ways-out.ts';
 import type { LiveFlowNode, RunningLive } from '../live-nodes.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 
-type SuccessionState = 'moving' | 'closing' | 'paused' | 'ended';
+type HandoverState = 'moving' | 'closing' | 'paused' | 'ended';
 
 /** Callbacks for messages that cannot continue at once. */
-export interface Custody {
+export interface HandoverHost {
   /** Calls `act` when flows run again. Returns false if too many calls wait already. */
   wait(act: () => void): boolean;
   /** Called if no path leads from the message's place to an HTTP response any more. */
@@ -61,10 +61,10 @@ type SentOutputs = readonly (PipelineMessage | readonly (PipelineMessage | null)
 /** Label of these hooks in Node-RED's list. */
 const LABEL = 'modelet';
 
-export class Succession {
+export class Handover {
   readonly #RED: NodeAPI;
-  readonly #custody: Custody;
-  #state: SuccessionState = 'ended';
+  readonly #host: HandoverHost;
+  #state: HandoverState = 'ended';
   #generation: FlowGeneration = { nodes: new Set(), ways: NO_WAYS };
   /** The paths before the last deploy. */
   #before: WaysOut = NO_WAYS;
@@ -75,9 +75,9 @@ export class Succession {
   /** Nodes that sent messages while closing. They drop no messages. */
   readonly #flushing: Set<Node> = new Set();
 
-  constructor(RED: NodeAPI, custody: Custody) {
+  constructor(RED: NodeAPI, host: HandoverHost) {
     this.#RED = RED;
-    this.#custody = custody;
+    this.#host = host;
   }
 
   /** Call before a deploy stops flows. */
@@ -103,7 +103,7 @@ export class Succession {
     this.#before = this.#generation.ways;
     this.#generation = { nodes: new Set(running.map(({ node }) => node)), ways };
     const replaced = [...nodes].filter((node) => this.#bearer(node.id) !== node);
-    for (const node of replaced) this.#bequeath(node, this.#before);
+    for (const node of replaced) this.#redirect(node, this.#before);
     const cutOff = running.filter(({ node: { id } }) => {
       return !ways.canAnswer(id) && (this.#before.canAnswer(id) || this.#cutOff.has(id));
     });
@@ -180,11 +180,11 @@ export class Succession {
       else act();
     };
     if (!this.#isPaused) go();
-    else if (!this.#custody.wait(go)) this.#lose(messages, at);
+    else if (!this.#host.wait(go)) this.#lose(messages, at);
   }
 
   /** Redirects the messages of a replaced or removed node. */
-  #bequeath(old: LiveFlowNode, ways: WaysOut): void {
+  #redirect(old: LiveFlowNode, ways: WaysOut): void {
     const at = { id: old.id, ways };
     old.send = (sent?: unknown) => {
       const outputs = asOutputs(sent);
@@ -201,7 +201,7 @@ export class Succession {
     node.send = (sent?: unknown) => {
       const outputs = asOutputs(sent);
       for (const msg of isPipelineNode(node) ? [outputs[0]].flat() : outputs.flat()) {
-        if (msg && this.#cutOff.has(node.id)) this.#custody.stranded(msg);
+        if (msg && this.#cutOff.has(node.id)) this.#host.stranded(msg);
       }
       send.call(node, sent as NodeMessage);
     };
@@ -214,7 +214,7 @@ export class Succession {
       this.#lose([msg], at);
       return;
     }
-    if (this.isCutOff(at.id)) this.#custody.stranded(msg);
+    if (this.isCutOff(at.id)) this.#host.stranded(msg);
     bearer.receive(msg);
   }
 
@@ -240,7 +240,7 @@ export class Succession {
     try {
       node.send(outputs as NodeMessage[]);
     } catch (thrown) {
-      for (const client of clients) this.#custody.stranded(client);
+      for (const client of clients) this.#host.stranded(client);
       throw thrown;
     }
   }
@@ -256,8 +256,8 @@ export class Succession {
   /** Reports messages as stranded or lost. A copy that leads to no response and no pipeline is not a loss. */
   #lose(messages: readonly (PipelineMessage | null | undefined)[], { id, ways }: NodePlace): void {
     for (const msg of messages) {
-      if (msg && ways.canAnswer(id)) this.#custody.stranded(msg);
-      if (msg && ways.leadsOn(id)) this.#custody.lost(msg);
+      if (msg && ways.canAnswer(id)) this.#host.stranded(msg);
+      if (msg && ways.leadsOn(id)) this.#host.lost(msg);
     }
   }
 }
