@@ -129,6 +129,21 @@ const faults = [
 for (const fault of faults) console.error(fault);
 if (faults.length > 0) process.exit(1);
 console.log(`Checked the structure of ${files.length} files.`);
+if (process.argv.includes('--lines')) printLines();
+
+/** Prints the lines of each room of src, of nodes and of resources, without locales. */
+function printLines() {
+  const lines = new Map();
+  for (const folder of ['src', 'nodes', 'resources']) {
+    for (const name of readdirSync(join(root, folder), { recursive: true })) {
+      if (!/\.(?:ts|js|py|html|css)$/.test(name) || name.startsWith('locales')) continue;
+      const file = posix.join(folder, name.replaceAll('\\', '/'));
+      const count = readFileSync(join(root, file), 'utf8').split('\n').length - 1;
+      for (const place of [roomOf(file), 'all']) lines.set(place, (lines.get(place) ?? 0) + count);
+    }
+  }
+  for (const [place, count] of [...lines].sort(([, a], [, b]) => b - a)) console.log(`${count} ${place}`);
+}
 
 function importsOf(file) {
   const statement = /(?:^(?:import|\} from|(?:import|export) [^;'"(]*? from) |\b(?:import|require)\()'([^']+)'/gm;
