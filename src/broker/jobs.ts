@@ -21,16 +21,16 @@ export interface JobOutcome {
   readonly reason: string | null;
 }
 
-export interface Found {
+export interface FoundJob {
   readonly id: string;
   readonly job: JobJson;
 }
 
 /** Bytes in JSON: as text if they are, which BullMQ's own tools can show and which is a third shorter than base64. */
-type Kept = { readonly codec: number } & ({ readonly text: string } | { readonly base64: string });
+type JobBytes = { readonly codec: number } & ({ readonly text: string } | { readonly base64: string });
 
 interface KeptItem {
-  readonly payload: Kept;
+  readonly payload: JobBytes;
   readonly deadline: number | null;
   readonly priority: number;
 }
@@ -39,7 +39,7 @@ interface KeptOutcome {
   readonly ok: boolean;
   /** Token of the claim that ended the item. */
   readonly by: string;
-  readonly result: Kept | null;
+  readonly result: JobBytes | null;
   readonly reason: string | null;
 }
 
@@ -92,12 +92,12 @@ export function outcomeOfJob(returnvalue: string | undefined): JobOutcome & Pick
 }
 
 /** Takes up to so many of the first jobs. BullMQ writes the lock into each job, too, as the name of its worker. */
-export async function fetchJobs({ backend }: BrokerAccess, most: number, lock: string): Promise<Found[]> {
+export async function fetchJobs({ backend }: BrokerAccess, most: number, lock: string): Promise<FoundJob[]> {
   const answers = await Promise.all(Array.from({ length: most }, () => backend.moveToActive(lock, lock)));
   return answers.flatMap(([job, id]) => (job ? [{ id: String(id), job: job as JobJson }] : []));
 }
 
-export async function readJobs({ backend }: BrokerAccess, ids: readonly string[]): Promise<Found[]> {
+export async function readJobs({ backend }: BrokerAccess, ids: readonly string[]): Promise<FoundJob[]> {
   const jobs = await Promise.all(ids.map((id) => backend.getJobData(id)));
   return ids.flatMap((id, index) => {
     const job = jobs[index];
@@ -115,12 +115,12 @@ export function isFenced(thrown: unknown): boolean {
   return /Missing (lock|key) for job|Lock mismatch for job|is not in the .* state/.test((thrown as Error).message);
 }
 
-function keep({ codec, bytes }: Payload): Kept {
+function keep({ codec, bytes }: Payload): JobBytes {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return isUtf8(buffer) ? { codec, text: buffer.toString() } : { codec, base64: buffer.toString('base64') };
 }
 
-function restore(kept: Kept): Payload {
+function restore(kept: JobBytes): Payload {
   const bytes = 'text' in kept ? Buffer.from(kept.text) : Buffer.from(kept.base64, 'base64');
   return { codec: kept.codec, bytes };
 }

@@ -19,7 +19,7 @@ import {
 import type { Lease } from './leases.ts';
 import { Sampler } from './sampler.ts';
 import type { BudgetSource, LeaseEnd } from './source.ts';
-import { type Place, WaitingRoom } from './waiting-room.ts';
+import { type WaitingRequest, WaitingRoom } from './waiting-room.ts';
 import { tooRare } from './why.ts';
 
 /** Origin of a gate's budget: its own source, or member gates, of which it takes one lease each. */
@@ -52,7 +52,7 @@ export interface Ask {
   readonly refused: (error: ModeletError) => void;
 }
 
-export interface Asked {
+export interface PendingAsk {
   /** Refuses the request with `cancelled`. Returns false if it was decided before. */
   cancel(): boolean;
 }
@@ -104,7 +104,7 @@ export class Gate {
   }
 
   /** Admits or refuses a request now, or lets it wait for room. */
-  ask(ask: Ask): Asked {
+  ask(ask: Ask): PendingAsk {
     const unable = this.#closedBy ?? (isCost(ask.cost) ? null : refusedCost(this.admission, ask.cost));
     if (unable) {
       this.#answers.push(() => ask.refused(unable));
@@ -190,7 +190,7 @@ export class Gate {
     await close(this.#sampler, this.#source);
   }
 
-  #cancel(place: Place<Ask>): boolean {
+  #cancel(place: WaitingRequest<Ask>): boolean {
     const was = this.#refuse(place, 'cancelled', () => refusedCancelled(this.admission));
     // The next request may be smaller and fit.
     this.#go();
@@ -203,7 +203,7 @@ export class Gate {
   }
 
   /** Admits waiting requests in order while there is room. A request that does not fit blocks those behind it. */
-  #pump(asking: Place<Ask> | null): void {
+  #pump(asking: WaitingRequest<Ask> | null): void {
     this.#sweep();
     for (let place = this.#room.first; place; place = this.#room.first) {
       const lease = this.admission.take(place.value.cost);
@@ -219,13 +219,13 @@ export class Gate {
     }
   }
 
-  #admit(place: Place<Ask>, lease: Lease, decision: GateDecision): void {
+  #admit(place: WaitingRequest<Ask>, lease: Lease, decision: GateDecision): void {
     this.#room.leave(place);
     this.#decide(decision, () => place.value.admitted(lease));
   }
 
   /** Returns false if the request no longer waits. */
-  #refuse(place: Place<Ask>, decision: GateDecision, makeError: () => ModeletError): boolean {
+  #refuse(place: WaitingRequest<Ask>, decision: GateDecision, makeError: () => ModeletError): boolean {
     if (!this.#room.leave(place)) return false;
     const error = makeError();
     this.#decide(decision, () => place.value.refused(error));

@@ -2,9 +2,13 @@
  * Holds the leases of one gate. Each lease ends exactly once: when the gate first learns how the request ended, or
  * after `leaseMs`. Knows nothing of budgets.
  *
- * Only this table ends leases by the clock. Files that keep something beside a lease (message-leases.ts a message,
- * durable-room.ts a stored item) learn of its end by `Admission.onEnded`. The claims in a durable store are no
- * leases of a gate: they belong to a process that may die, so the store itself ends them, and their holder extends them.
+ * There is one lease, and this table alone counts it and ends it by the clock. Two other tables refer to it by its id and
+ * learn of its end by `Admission.onEnded`, because they answer other questions:
+ * - message-leases.ts, for all gates: which messages hold the lease now. A message passes several gates, has clones, and
+ *   can get lost in a deploy.
+ * - durable-room.ts: which stored item has the lease.
+ * The claim of a stored item is no lease of a gate. It belongs to a process that may die, so the store itself ends it, its
+ * holder extends it, and an item is also claimed to be refused, without any lease.
  */
 import type { Clock, Timer } from '../core/clock.ts';
 import { Fifo, type FifoNode } from '../core/queues/fifo.ts';
@@ -21,7 +25,7 @@ export interface Lease {
 }
 
 /** A lease, and the shares that end with it. */
-export interface Held<Share> {
+export interface LeaseWithShares<Share> {
   readonly lease: Lease;
   readonly shares: readonly Share[];
 }
@@ -39,9 +43,9 @@ export class Leases<Share> {
   readonly #prefix: string;
   readonly #clock: Clock;
   readonly #onDue: (id: string) => void;
-  readonly #byNumber: Table<FifoNode<Held<Share>>> = new Table();
+  readonly #byNumber: Table<FifoNode<LeaseWithShares<Share>>> = new Table();
   /** All leases last equally long, so the oldest is due first. */
-  readonly #byAge: Fifo<Held<Share>> = new Fifo();
+  readonly #byAge: Fifo<LeaseWithShares<Share>> = new Fifo();
   #leaseMs: number;
   #number = 0;
   #cost = 0;
@@ -77,7 +81,7 @@ export class Leases<Share> {
   }
 
   /** Ends a lease and returns it; null if it has ended before or is not one of these. */
-  end(id: string): Held<Share> | null {
+  end(id: string): LeaseWithShares<Share> | null {
     const node = this.#find(id);
     if (!node) return null;
     const wasFirst = this.#byAge.first === node;
@@ -100,7 +104,7 @@ export class Leases<Share> {
     return [...this.#byAge].map(({ lease }) => lease.id);
   }
 
-  #find(id: string): FifoNode<Held<Share>> | undefined {
+  #find(id: string): FifoNode<LeaseWithShares<Share>> | undefined {
     const number = this.#numberOf(id);
     return Number.isSafeInteger(number) && number > 0 ? this.#byNumber.get(number) : undefined;
   }

@@ -7,13 +7,13 @@ import { Fifo, type FifoNode } from '../core/queues/fifo.ts';
 import { compareExpiry, compareWaiting, Heap, type HeapNode, type WaitingOrder } from '../core/queues/priority-heap.ts';
 
 /** A waiting request, from `enter` until `leave` or `sweep`. */
-export interface Place<T> extends WaitingOrder {
+export interface WaitingRequest<T> extends WaitingOrder {
   readonly value: T;
   readonly deadline: Deadline;
   readonly arrivedAt: number;
 }
 
-interface Seat<T> extends Place<T> {
+interface Seat<T> extends WaitingRequest<T> {
   nodes: {
     readonly order: HeapNode<Seat<T>>;
     readonly expiry: HeapNode<Seat<T>>;
@@ -42,7 +42,7 @@ export class WaitingRoom<T> {
   }
 
   /** Request to admit next. */
-  get first(): Place<T> | undefined {
+  get first(): WaitingRequest<T> | undefined {
     return this.#order.first;
   }
 
@@ -51,7 +51,7 @@ export class WaitingRoom<T> {
     return this.#age.first?.value.arrivedAt ?? null;
   }
 
-  enter(value: T, priority: number, deadline: Deadline): Place<T> {
+  enter(value: T, priority: number, deadline: Deadline): WaitingRequest<T> {
     this.#number += 1;
     const arrivedAt = this.#clock.now();
     const seat: Seat<T> = { value, priority, deadline, arrivedAt, number: this.#number, nodes: null };
@@ -61,7 +61,7 @@ export class WaitingRoom<T> {
   }
 
   /** Removes a request. Returns false if it no longer waits. */
-  leave(place: Place<T>): boolean {
+  leave(place: WaitingRequest<T>): boolean {
     const seat = place as Seat<T>;
     if (!seat.nodes || !this.#order.remove(seat.nodes.order)) return false;
     this.#expiry.remove(seat.nodes.expiry);

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { compileGate, type GateConfig } from '../../src/config/compile-gate.ts';
 import type { ModeletError } from '../../src/core/errors.ts';
-import { type Ask, type Asked, Gate } from '../../src/gate/gate.ts';
+import { type Ask, Gate, type PendingAsk } from '../../src/gate/gate.ts';
 import type { Lease } from '../../src/gate/leases.ts';
 import type { BudgetSource, EndedLease, LeaseEnd, Reading, Sample } from '../../src/gate/source.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
@@ -61,7 +61,7 @@ export class ToldSource implements BudgetSource {
 
 /** The fate of one request. */
 export interface Asking {
-  readonly asked: Asked;
+  readonly asked: PendingAsk;
   readonly leases: Lease[];
   readonly errors: ModeletError[];
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Place, WaitingRoom } from '../../src/gate/waiting-room.ts';
+import { type WaitingRequest, WaitingRoom } from '../../src/gate/waiting-room.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -33,8 +33,8 @@ test('a waiting room behaves like a sorted list under any sequence of operations
       const clock = new FakeClock();
       const gone: number[] = [];
       const room: WaitingRoom<number> = new WaitingRoom(clock, () => gone.push(...room.sweep()));
-      const all: Place<number>[] = [];
-      let expected: Place<number>[] = [];
+      const all: WaitingRequest<number>[] = [];
+      let expected: WaitingRequest<number>[] = [];
       const expire = (): void => {
         expected = expected.filter(({ deadline }) => deadline > clock.now());
       };

@@ -4,17 +4,17 @@ import { describe, test } from 'node:test';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { LeaseEnd } from '../../src/gate/source.ts';
 import {
-  type AttemptEnd,
   type DeliveryVerdict,
   deliveryVerdictOn,
   verdictOnSilence,
 } from '../../src/node-red/gate/durable/durable-verdict.ts';
+import type { RequestEnd } from '../../src/node-red/gate/message-leases.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 import { decodePayload } from '../../src/wire/codec/codec.ts';
 
 const FIRST = { attempt: 1, alone: false };
 
-function on(how: AttemptEnd, run = FIRST): DeliveryVerdict {
+function on(how: RequestEnd, run = FIRST): DeliveryVerdict {
   return deliveryVerdictOn(how, run, 1000);
 }
 

@@ -9,7 +9,7 @@ import type { Lease } from '../../src/gate/leases.ts';
 import type { BudgetSource } from '../../src/gate/source.ts';
 import { constantSource } from '../../src/gate/sources/create.ts';
 import { DurableRoom } from '../../src/node-red/gate/durable/durable-room.ts';
-import type { AttemptEnd } from '../../src/node-red/gate/durable/durable-verdict.ts';
+import type { RequestEnd } from '../../src/node-red/gate/message-leases.ts';
 import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
 import type { Claim, QueueItem, WorkQueue } from '../../src/store/work-queue.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
@@ -17,7 +17,7 @@ import { settings } from '../gate/stand-in.ts';
 import { item, local, memoryFolderFor } from './bed.ts';
 
 const WALL = 1_700_000_000_000;
-const DONE: AttemptEnd = { end: { kind: 'done' } };
+const DONE: RequestEnd = { end: { kind: 'done' } };
 
 /** Microtasks and turns of the loop that a step may take: nothing here waits for anything else. */
 const TURNS = 40;
@@ -83,7 +83,7 @@ export class RoomBed {
   }
 
   /** The latest attempt at an item ends. */
-  async end(id: string, how: AttemptEnd = DONE): Promise<void> {
+  async end(id: string, how: RequestEnd = DONE): Promise<void> {
     const found = this.admitted.findLast(({ claim }) => claim.id === id);
     if (!found) throw new Error(`${id} was not admitted`);
     this.room.settle(found.lease.id, how);

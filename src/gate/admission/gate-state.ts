@@ -8,17 +8,17 @@ import type { LatchState } from './refusal-latch.ts';
 export type GateControl = 'auto' | 'open' | 'close';
 
 /** State of the last reading. */
-export type Known =
+export type LastReading =
   | { readonly tag: 'unread' }
   | { readonly tag: 'unreadable'; readonly reason: string }
   /** `base`: cost of the gate's own requests that the sample certainly includes. */
   | { readonly tag: 'sampled'; readonly sample: Sample; readonly base: number };
 
-export interface Facts {
+export interface GateFacts {
   readonly now: number;
   readonly rule: GateRule;
   readonly control: GateControl;
-  readonly known: Known;
+  readonly known: LastReading;
   readonly latch: LatchState;
   /** Number of ready workers. */
   readonly ready: number;
@@ -69,7 +69,7 @@ export interface GateState extends Figures {
 
 const ENDLESS = Number.POSITIVE_INFINITY;
 
-export function gateStateOf(facts: Facts): GateState {
+export function gateStateOf(facts: GateFacts): GateState {
   const { rule, inFlight, known } = facts;
   const sample = known.tag === 'sampled' ? known.sample : null;
   const maxSys = maxSysOf(rule, sample, facts.ready);
@@ -100,7 +100,7 @@ function budgetNow(read: number, ended: number, maxSys: number): number {
 }
 
 /** Checks in this order: causes that hold whatever was measured, missing measurements, then the measured values. */
-function causeOf(facts: Facts, sample: Sample | null, budget: number, maxSys: number): Cause {
+function causeOf(facts: GateFacts, sample: Sample | null, budget: number, maxSys: number): Cause {
   const { now, rule, control, known, latch } = facts;
   if (control !== 'auto') return { tag: control === 'open' ? 'forced' : 'held' };
   if (facts.composite) return { tag: 'open' };

@@ -1,10 +1,10 @@
 /** Keeps the last reading and the last refusal of the system behind a gate. Knows nothing of leases. */
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { Reading, Sample } from '../source.ts';
-import type { Known } from './gate-state.ts';
+import type { LastReading } from './gate-state.ts';
 import { type LatchState, RefusalLatch } from './refusal-latch.ts';
 
-export interface Refusal {
+export interface PastRefusal {
   readonly at: number;
   /** Pause that the system asked for; 0 if it did not ask. */
   readonly retryAfterMs: number;
@@ -14,9 +14,9 @@ export class Knowledge {
   readonly #clock: Clock;
   readonly #onTime: () => void;
   readonly #latch = new RefusalLatch();
-  #known: Known = { tag: 'unread' };
+  #known: LastReading = { tag: 'unread' };
   #lastSampleAt: number | null = null;
-  #lastRefusal: Refusal | null = null;
+  #lastRefusal: PastRefusal | null = null;
   #timer: Timer | null = null;
 
   /** `onTime` is called when the pause that the system asked for after a refusal has passed. */
@@ -25,7 +25,7 @@ export class Knowledge {
     this.#onTime = onTime;
   }
 
-  get known(): Known {
+  get known(): LastReading {
     return this.#known;
   }
 
@@ -39,7 +39,7 @@ export class Knowledge {
     return this.#lastSampleAt;
   }
 
-  get lastRefusal(): Refusal | null {
+  get lastRefusal(): PastRefusal | null {
     return this.#lastRefusal;
   }
 

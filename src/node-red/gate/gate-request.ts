@@ -112,7 +112,7 @@ export class GateRequest {
     // An error of an earlier attempt must not count for this one.
     forgetError(this.#msg);
     this.#leaseHold.leave();
-    leases.hold(lease.id, this.#id, (end) => gate.end(lease.id, end));
+    leases.hold(lease.id, this.#id, ({ end }) => gate.end(lease.id, end));
     this.#trace.leases = [...(this.#trace.leases ?? []), lease.id];
     // If another node fails, a Catch node may lead past every collector, straight to the HTTP response.
     clients.whenFailed(this.#msg, () => leases.endIfElsewhere(lease.id, { kind: 'failed' }));

@@ -6,8 +6,7 @@ import type { Node, NodeStatus } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { StageLoad } from '../../core/model.ts';
-import { Gate, type GateOrder } from '../../gate/gate.ts';
-import type { BudgetSource } from '../../gate/source.ts';
+import { Gate, type GateOrder, type Supply } from '../../gate/gate.ts';
 import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
 import type { MeasuredGate } from '../../observe/export/collect.ts';
 import type { GateSnapshot, GateView } from '../../observe/views/gate-snapshot.ts';
@@ -31,12 +30,10 @@ export interface GatesHost extends Omit<RoomsHost, 'leases'> {
   service(runtime: string): Service | undefined;
 }
 
-type GateSupply = BudgetSource | { readonly members: readonly Gate['admission'][] };
-
 interface RunningGate {
   readonly gate: Gate;
   deployed: DeployedGate;
-  readonly supply: GateSupply;
+  readonly supply: Supply;
   /** `sourceKey` of the settings that the supply was created from; '' for members. */
   readonly key: string;
 }
@@ -215,7 +212,7 @@ export class Gates implements GatePort {
     return { gate, deployed, supply, key };
   }
 
-  #make({ id, name, config }: DeployedGate, source: GateSupply): Gate {
+  #make({ id, name, config }: DeployedGate, source: Supply): Gate {
     const place = (): DeployedGate | undefined => this.#hosts.get(id)?.deployed;
     const gate = new Gate({
       id,

@@ -9,16 +9,17 @@ import type { LeaseEnd } from '../../gate/source.ts';
 import type { LeaseHold } from '../gate-port.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 
-/** The final state of a request whose lease ends. */
-export interface Ended {
-  /** The message at the end; undefined if the message was lost. */
-  readonly msg?: PipelineMessage;
+/** How the request of a lease ended, with its message as it reached the collector or failed, and its error. */
+export interface RequestEnd {
+  readonly end: LeaseEnd;
+  /** Undefined if the message was lost. */
+  readonly msg?: PipelineMessage | undefined;
   readonly error?: ModeletError | undefined;
 }
 
 interface HeldLease {
   readonly gate: string;
-  readonly end: (end: LeaseEnd, ended: Ended) => void;
+  readonly end: (how: RequestEnd) => void;
   /** Number of pipelines and gates that now have a message with this lease. */
   inside: number;
 }
@@ -72,18 +73,18 @@ export class MessageLeases {
     const ended = tokensOf(msg).filter((token) => gate === undefined || this.#held.get(token)?.gate === gate);
     trace.leases = tokensOf(msg).filter((token) => !ended.includes(token));
     if (trace.leases.length === 0) delete trace.leases;
-    for (const token of ended) this.#end(token, end, { msg, error });
+    for (const token of ended) this.#end(token, { end, msg, error });
   }
 
   /** Ends a lease if its message is in no pipeline and no gate. */
   endIfElsewhere(token: string, end: LeaseEnd): void {
-    if (this.#held.get(token)?.inside === 0) this.#end(token, end, {});
+    if (this.#held.get(token)?.inside === 0) this.#end(token, { end });
   }
 
-  #end(token: string, end: LeaseEnd, ended: Ended): void {
+  #end(token: string, how: RequestEnd): void {
     const lease = this.#held.get(token);
     this.#held.delete(token);
-    lease?.end(end, ended);
+    lease?.end(how);
   }
 }
 

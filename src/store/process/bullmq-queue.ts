@@ -19,7 +19,7 @@ import type { BrokerAccess, BrokerLink, JobLeases } from '../../broker/broker-li
 import {
   asMinimal,
   deadlineOf,
-  type Found,
+  type FoundJob,
   fetchJobs,
   isFenced,
   itemIdOf,
@@ -255,11 +255,11 @@ export class BullmqQueue implements WorkQueue {
   async #claimDue(
     reached: BrokerAccess,
     { max, lock, leaseMs, mayBeAlone }: { max: number; lock: string; leaseMs: number; mayBeAlone: boolean },
-  ): Promise<Found[]> {
+  ): Promise<FoundJob[]> {
     const first = await fetchJobs(reached, 1, lock);
     const suspect = first.some(({ job }) => mustRunAlone(job));
     const more = suspect || first.length === 0 ? [] : await fetchJobs(reached, max - 1, lock);
-    const [claimed, back]: [Found[], Found[]] = [[], []];
+    const [claimed, back]: [FoundJob[], FoundJob[]] = [[], []];
     for (const found of [...first, ...more]) {
       const { id, job } = found;
       const deadline = deadlineOf(job);
@@ -272,7 +272,7 @@ export class BullmqQueue implements WorkQueue {
     return this.#leased(reached, claimed, lock, leaseMs);
   }
 
-  async #claimExpired(reached: BrokerAccess, max: number, lock: string, leaseMs: number): Promise<Found[]> {
+  async #claimExpired(reached: BrokerAccess, max: number, lock: string, leaseMs: number): Promise<FoundJob[]> {
     const { server } = reached;
     const due = await server.zRangeByScore(deadlinesOf(reached), 0, wallTime(), { LIMIT: { offset: 0, count: max } });
     const states = await Promise.all(due.map((id) => reached.backend.getState(id)));
@@ -284,7 +284,7 @@ export class BullmqQueue implements WorkQueue {
   }
 
   /** Claims these waiting jobs: BullMQ hands out only the first, so they go to the front. */
-  async #take(reached: BrokerAccess, ids: readonly string[], lock: string): Promise<Found[]> {
+  async #take(reached: BrokerAccess, ids: readonly string[], lock: string): Promise<FoundJob[]> {
     const { backend } = reached;
     for (const id of [...ids].reverse()) {
       // A delayed job has no place yet. The job may meanwhile be gone: then another one comes, and goes back.
@@ -302,7 +302,7 @@ export class BullmqQueue implements WorkQueue {
   }
 
   /** Ends the jobs whose attempts are exhausted, and lets the others have the lease that was asked for. */
-  async #leased(reached: BrokerAccess, found: readonly Found[], lock: string, leaseMs: number): Promise<Found[]> {
+  async #leased(reached: BrokerAccess, found: readonly FoundJob[], lock: string, leaseMs: number): Promise<FoundJob[]> {
     const { server, backend } = reached;
     if (found.length === 0) return [];
     await server.zRem(
@@ -310,7 +310,7 @@ export class BullmqQueue implements WorkQueue {
       found.map(({ id }) => id),
     );
     if (leaseMs !== LOCK_MS) await Promise.all(found.map(({ id }) => backend.extendLock(id, lock, leaseMs)));
-    const kept: Found[] = [];
+    const kept: FoundJob[] = [];
     for (const each of found) {
       const why = this.#whyDead(each);
       if (why === null) kept.push(each);
@@ -320,7 +320,7 @@ export class BullmqQueue implements WorkQueue {
     return kept;
   }
 
-  #whyDead({ id, job }: Found): string | null {
+  #whyDead({ id, job }: FoundJob): string | null {
     if (attemptsOf(job) >= this.#limits.maxAttempts) return job.failedReason ?? 'its lease ended';
     try {
       claimOf(id, job, '');
@@ -395,6 +395,6 @@ export class BullmqQueue implements WorkQueue {
   }
 }
 
-function toClaims(found: readonly Found[], token: string): Claim[] {
+function toClaims(found: readonly FoundJob[], token: string): Claim[] {
   return found.map(({ id, job }) => claimOf(id, job, token));
 }

@@ -10,7 +10,7 @@ function bed(): { leases: MessageLeases; ended: string[]; message: (...tokens: s
   const ended: string[] = [];
   const message = (...tokens: string[]): PipelineMessage => {
     for (const token of tokens) {
-      leases.hold(token, token[0] as string, (end) => ended.push(`${token} ${end.kind}`));
+      leases.hold(token, token[0] as string, ({ end }) => ended.push(`${token} ${end.kind}`));
     }
     return { modelet: { leases: tokens } } as unknown as PipelineMessage;
   };
@@ -58,7 +58,7 @@ test('a value that a flow has written in place of the leases does no harm', () =
 test('a lease that its gate has ended is forgotten, and its message ends nothing', () => {
   const leases = new MessageLeases();
   const ended: string[] = [];
-  for (const token of ['a1', 'b1']) leases.hold(token, token, ({ kind }) => ended.push(`${token} ${kind}`));
+  for (const token of ['a1', 'b1']) leases.hold(token, token, ({ end }) => ended.push(`${token} ${end.kind}`));
   const msg = { modelet: { leases: ['a1', 'b1'] } } as unknown as PipelineMessage;
   const stay = leases.enter(msg);
   leases.forget('a1');

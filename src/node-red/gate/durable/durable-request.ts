@@ -129,7 +129,7 @@ function sendOn({ context, leases, room }: StorePlace, { id }: DeployedGate, cla
     room.bury(lease.id, (thrown as Error).message);
     return;
   }
-  leases.hold(lease.id, id, (end, ended) => room.settle(lease.id, { end, ...ended }));
+  leases.hold(lease.id, id, (how) => room.settle(lease.id, how));
   if (msg.modelet) msg.modelet.leases = [lease.id];
   // Until the message is sent on, a deploy must not end its leases.
   const stay = leases.enter(msg);

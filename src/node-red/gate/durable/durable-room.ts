@@ -18,16 +18,11 @@ import type {
   QueueStats,
   WorkQueue,
 } from '../../../store/work-queue.ts';
+import type { RequestEnd } from '../message-leases.ts';
 import { Batches } from './durable-batches.ts';
 import { Claims } from './durable-claims.ts';
 import { AT_ONCE, DurablePump } from './durable-pump.ts';
-import {
-  type AttemptEnd,
-  type DeliveryVerdict,
-  deliveryVerdictOn,
-  failedVerdict,
-  verdictOnSilence,
-} from './durable-verdict.ts';
+import { type DeliveryVerdict, deliveryVerdictOn, failedVerdict, verdictOnSilence } from './durable-verdict.ts';
 import { DurableView } from './durable-view.ts';
 
 /** Receives the items that leave the room. Only `costOf` may throw. */
@@ -125,7 +120,7 @@ export class DurableRoom {
   }
 
   /** Ends one attempt and reports its verdict to the store. */
-  settle(leaseId: string, how: AttemptEnd): void {
+  settle(leaseId: string, how: RequestEnd): void {
     const claim = this.#endRun(leaseId, how.end);
     if (claim) void this.#conclude(claim, deliveryVerdictOn(how, claim, this.#maxBytes));
   }

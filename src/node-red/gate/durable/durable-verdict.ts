@@ -1,19 +1,12 @@
 /** Decides what happens to a stored item after an attempt: it is done, runs again, or becomes a dead letter. */
-import { asError, type ErrorCode, isErrorCode, type ModeletError } from '../../../core/errors.ts';
+import { asError, type ErrorCode, isErrorCode } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
 import type { LeaseEnd } from '../../../gate/source.ts';
 import { growingPause } from '../../../process/parent/backoff.ts';
 import type { NackOptions } from '../../../store/work-queue.ts';
 import { encodePayload } from '../../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../../request/messages.ts';
-
-/** How an attempt ended: the end of its lease, with the message or error. */
-export interface AttemptEnd {
-  readonly end: LeaseEnd;
-  /** The message as it reached the collector or failed. */
-  readonly msg?: PipelineMessage | undefined;
-  readonly error?: ModeletError | undefined;
-}
+import type { RequestEnd } from '../message-leases.ts';
 
 export type DeliveryVerdict =
   | { readonly kind: 'ack'; readonly ok: boolean; readonly result: Payload | null }
@@ -53,7 +46,7 @@ const RETRY = { firstMs: 500, longestMs: 60_000 } as const;
 
 /** Returns the verdict on an attempt. @param attempt from 1. @param alone whether no other item of the gate ran. */
 export function deliveryVerdictOn(
-  { end, msg, error }: AttemptEnd,
+  { end, msg, error }: RequestEnd,
   { attempt, alone }: { readonly attempt: number; readonly alone: boolean },
   maxBytes: number,
 ): DeliveryVerdict {
