@@ -115,7 +115,7 @@ export function makeRuntime(context) {
     setText(engine, (runtime.pid === null ? runtime.state : text('runtime.engine', known)) + listens + restarts);
     figures.rate.set(count(runtime.requestsPerSecond));
     figures.errors.set(count(runtime.errorsPerSecond));
-    setKind(figures.errors.element, runtime.errorsPerSecond > 0 ? 'bad' : 'good');
+    setKind(figures.errors.element, runtime.errorsPerSecond > 0 && runtime.hasFaults ? 'bad' : 'good');
     figures.p50.set(duration(runtime.p50));
     figures.p99.set(duration(runtime.p99));
     figures.open.set(count(runtime.backlog));

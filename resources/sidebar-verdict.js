@@ -23,7 +23,7 @@ function makeFinding(context, className) {
 
 /** Whether the user of the editor may press a button: some change the flows, others the runtime. */
 function mayDo(context, { kind }) {
-  return kind === 'restart' ? context.mayAct() : RED.user.hasPermission('flows.write');
+  return kind === 'restart' || kind === 'seen' ? context.mayAct() : RED.user.hasPermission('flows.write');
 }
 
 function makeAction(context) {
@@ -42,6 +42,7 @@ function makeAction(context) {
 
 function perform(context, { kind, node }) {
   if (kind === 'restart') context.act(node, 'restart');
+  else if (kind === 'seen') context.seen();
   else if (kind === 'limit') context.edit(node, 'runTimeoutMs');
   else createRuntime();
 }

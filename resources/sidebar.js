@@ -41,6 +41,13 @@ function act(id, action) {
     .fail((xhr) => RED.notify(text('act.failed', { status: xhr.status }), 'error'));
 }
 
+/** Tells Node-RED that the failures so far have been read. */
+function seen() {
+  $.ajax({ url: 'modelets/seen', method: 'POST' }).fail((xhr) =>
+    RED.notify(text('act.failed', { status: xhr.status }), 'error'),
+  );
+}
+
 /**
  * Returns the address of the endpoints' page that a browser may open without a login token; null if there is no such page.
  */
@@ -77,6 +84,7 @@ class Sidebar {
       reveal,
       edit,
       act,
+      seen,
       order: orderGate,
       mayAct: () => RED.user.hasPermission('modelets.write'),
       isAllCores: (cpus) => this.cores.every((core) => cpus.includes(core)),

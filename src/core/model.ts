@@ -1,7 +1,7 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ListenerState } from './endpoints.ts';
 import type { ErrorCode, ModeletError } from './errors.ts';
-import type { ClientReadings, OwnValues, RequestReading, StageReading } from './readings.ts';
+import type { ClientReadings, FailureCount, OwnValues, RequestReading, StageReading } from './readings.ts';
 import type { GatherReport } from './routes/gather.ts';
 import type { ModelPort } from './tensor.ts';
 import type { VersionAction, VersionStatus } from './versions.ts';
@@ -208,6 +208,7 @@ export interface ListenerStatus {
   readonly backlog: number;
   readonly reading: RequestReading;
   readonly clients: ClientReadings;
+  readonly failures: readonly FailureCount[];
   /** The slowest requests of the last minutes, with the time at which each settled, on the monotonic clock. */
   readonly slowest: readonly { readonly at: number; readonly request: SettledRequest }[];
 }

@@ -95,6 +95,18 @@ export interface StageReading {
   readonly ownDropped: number;
 }
 
+/** Requests that failed at one stage with one code. */
+export interface FailureCount {
+  /** Name of the stage; null: no stage caused the failure. */
+  readonly stage: string | null;
+  readonly code: ErrorCode;
+  /** Message of the last, for people. */
+  readonly message: string;
+  readonly count: number;
+  /** When the last failed, on the monotonic clock. */
+  readonly at: number;
+}
+
 /** The outcome of a request: `ok` or its error code. */
 export type OutcomeCode = 'ok' | ErrorCode;
 

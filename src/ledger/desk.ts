@@ -19,6 +19,7 @@ import type { GatherReport } from '../core/routes/gather.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { Table } from '../core/table.ts';
 import { Refusals } from '../observe/log/refusals.ts';
+import { FailedRequests } from '../observe/meters/failed-requests.ts';
 import { DurationMeter, SlowRequests } from '../observe/meters/request-meters.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { bareItem, gatheredOf, outcomeOf } from '../wire/frames/items.ts';
@@ -266,6 +267,7 @@ export class Desk<Entry> {
   readonly #ledger: Ledger<SubmitRequest>;
   readonly #refusals: Refusals;
   readonly slowRequests: SlowRequests = new SlowRequests();
+  readonly failedRequests: FailedRequests = new FailedRequests();
   #isClosing = false;
 
   /** @param firstNumber number of the first request; two desks of the same engine must not share numbers */
@@ -277,6 +279,7 @@ export class Desk<Entry> {
     const watcher: LedgerWatcher<SubmitRequest> = {
       onSettled: (open, settlement, at) => {
         this.slowRequests.note(open, settlement, at);
+        if (!settlement.outcome.ok) this.failedRequests.note(settlement.outcome.error, at);
         host.onSettled(open.id, open.caller);
       },
       onExpired: (id) => host.cancel(id),
@@ -335,8 +338,9 @@ export class Desk<Entry> {
   }
 
   /** Counts a request that failed before it could be submitted. */
-  countRefused({ code }: Pick<ModeletError, 'code'>): void {
-    this.#ledger.countRefused(code);
+  countRefused(error: Pick<ModeletError, 'code' | 'message'>): void {
+    this.#ledger.countRefused(error.code);
+    this.failedRequests.note(error, this.#clock.now());
   }
 
   /** Settles a request early and drops it. No effect if the request has settled. */
@@ -380,7 +384,7 @@ export class Desk<Entry> {
   }
 
   #refuse(error: ModeletError): ModeletError {
-    this.#ledger.countRefused(error.code);
+    this.countRefused(error);
     return error;
   }
 }

@@ -7,7 +7,8 @@ import {
   STATUS_INTERVAL_MS,
   type StageLoad,
 } from '../core/model.ts';
-import type { ClientReadings, RequestReading } from '../core/readings.ts';
+import type { ClientReadings, FailureCount, RequestReading } from '../core/readings.ts';
+import { addFailures } from '../observe/meters/failed-requests.ts';
 import { DurationMeter } from '../observe/meters/request-meters.ts';
 import { addReadings, StageTotals } from '../observe/meters/totals.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';
@@ -30,6 +31,7 @@ export class EngineReports {
   /** Requests at the listeners of dead engines. */
   #pastRequests: RequestReading = NO_REQUESTS;
   #pastClients: ClientReadings = {};
+  #pastFailures: readonly FailureCount[] = [];
   /**
    * Descriptions by stage number. They outlive an engine, because its death does not change the code; the next engine's
    * report replaces them.
@@ -55,6 +57,11 @@ export class EngineReports {
   /** The slowest requests at the listener of the running engine. */
   get slowest(): ListenerStatus['slowest'] {
     return this.#status.listener?.slowest ?? [];
+  }
+
+  /** Failed requests at the listeners of all engines. */
+  get failures(): readonly FailureCount[] {
+    return addFailures(this.#pastFailures, this.#status.listener?.failures ?? []);
   }
 
   /** Requests at the listeners of all engines. */
@@ -90,6 +97,7 @@ export class EngineReports {
   engineLost(): void {
     this.#pastRequests = this.requests;
     this.#pastClients = this.clients;
+    this.#pastFailures = this.failures;
     this.#status = NOTHING_TOLD;
     this.totals.engineLost();
   }

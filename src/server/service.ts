@@ -9,11 +9,12 @@ import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/c
 import type { ListenerSpec } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction, StageLoad } from '../core/model.ts';
-import type { ClientReadings, RequestReading } from '../core/readings.ts';
+import type { ClientReadings, FailureCount, RequestReading } from '../core/readings.ts';
 import { isVersionAction } from '../core/versions.ts';
 import { AdmissionQueue } from '../ledger/admission-queue.ts';
 import { Desk, type DeskHost, type SubmitRequest, shuttingDown } from '../ledger/desk.ts';
 import type { Log } from '../observe/log/log.ts';
+import { addFailures, ReadFailures } from '../observe/meters/failed-requests.ts';
 import { addReadings } from '../observe/meters/totals.ts';
 import type { Measurement } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
@@ -67,6 +68,7 @@ export class Service {
   readonly #lastInputs: LastInputs = new LastInputs((stage) => this.#client.recall(stage));
   #state: ServiceState = { tag: 'open' };
   readonly #shares: LiveShares;
+  readonly #read: ReadFailures = new ReadFailures();
   readonly #told: EngineReports = new EngineReports();
   #deploys = { count: 0, handedOver: 0 };
 
@@ -269,6 +271,11 @@ export class Service {
     return this.#state.ended;
   }
 
+  /** A user has read the failures and deaths so far. */
+  markRead(): void {
+    this.#read.mark(this.#failures, this.#clock.now());
+  }
+
   snapshot(): RuntimeSnapshot {
     return this.#snapshot(this.#requests);
   }
@@ -293,6 +300,8 @@ export class Service {
       now,
       totals: this.#told.totals,
       deploys: this.#deploys,
+      failures: this.#read.unread(this.#failures),
+      readAt: this.#read.at,
       slowest: this.#desk.slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pins.warnings,
@@ -304,6 +313,10 @@ export class Service {
     const requests = this.#requests;
     const { durations, results } = requests;
     return { at: this.#clock.now(), snapshot: this.#snapshot(requests), durations, results };
+  }
+
+  get #failures(): readonly FailureCount[] {
+    return addFailures(this.#desk.failedRequests.list(), this.#told.failures);
   }
 
   /** All requests so far: those that came through Node-RED, and those at the engine's listener. */

@@ -6,7 +6,7 @@ import { type Verdict, verdictOn } from '../../src/observe/views/verdict.ts';
 
 const QUICK = { queueMs: 0.1, batchMs: 0, runMs: 20 };
 
-const HEALTHY = { overdue: 0, longRun: null, retired: [], successorError: null, times: QUICK };
+const HEALTHY = { overdue: 0, longRun: null, retired: [], death: null, successorError: null, times: QUICK };
 
 function stage(name: string, changes: Partial<JudgedStage> = {}): JudgedStage {
   const serves = { health: 'ready', words: 'idle, 1 worker', whole: 'idle, 1 worker' } as const;
@@ -39,6 +39,10 @@ const renewed = stage('renewed', { successorError: 'line 3: Unexpected token' })
 const lost = { id: 'lost', name: 'lost', reason: 'no runtime', lacksRuntime: true };
 const astray = { ...lost, id: 'astray', name: 'astray' };
 const unset = { id: 'u', name: 'unset', reason: 'path: no file model.onnx', lacksRuntime: false };
+const died = stage('died', { death: { worker: 1, agoMs: 40_000, error: 'killed by SIGKILL' } });
+const FAULT = { stage: 'work', code: 'modelet_failed', message: 'x is not a function', count: 2 };
+const REFUSED = { stage: 'work', code: 'invalid_input', message: 'image must be array', count: 3 };
+const LATE = { stage: null, code: 'deadline_exceeded', message: 'not answered before its deadline', count: 1 };
 const looping = stage('loops', { longRun: { ms: 40_000, usualMs: null } });
 const slower = stage('slower', { longRun: { ms: 40_000, usualMs: 2.04 } });
 const leftAlone = stage('alone', { longRun: { ms: 130_000, usualMs: 2 }, overdue: 1 });
@@ -50,14 +54,18 @@ const filling = stage('classify', { times: { queueMs: 1, batchMs: 60.4, runMs: 2
 const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kind'], node: string | null][] = [
   [{}, 'All is well.', 'good', null],
   [{ requestsPerSecond: 0, stages: [] }, 'All is well. Nothing runs now.', 'good', null],
-  [{ errorsPerSecond: 0.5 }, 'All is well.', 'good', null],
-  [{ memory: 'large: its memory is full', errorsPerSecond: 25 }, 'large: its memory is full.', 'slow', null],
-  [{ errorsPerSecond: 25 }, '25 % of the requests fail. The log has their errors.', 'error', null],
+  [{ failures: [] }, 'All is well.', 'good', null],
+  [{ memory: 'large: its memory is full', failures: [FAULT] }, 'large: its memory is full.', 'slow', null],
+  [{ failures: [FAULT] }, 'work: 2 x modelet_failed: x is not a function', 'error', 'id of work'],
+  [{ failures: [REFUSED] }, 'work: 3 x invalid_input: image must be array', 'note', 'id of work'],
+  [{ failures: [REFUSED, LATE] }, '1 x deadline_exceeded: not answered before its deadline', 'slow', null],
+  [{ failures: [REFUSED, LATE, FAULT] }, 'work: 2 x modelet_failed: x is not a function', 'error', 'id of work'],
+  [{ stages: [died] }, 'died: worker 1 died 40 s ago: killed by SIGKILL', 'slow', died.id],
   [{ stages: [queued, broken], gates: [BLIND] }, 'broken: does not start: no model.', 'error', broken.id],
   [{ stages: [broken, broken, broken] }, 'broken: does not start: no model. 2 more do not serve.', 'error', broken.id],
   [{ stages: [queued, starts] }, 'slow start is starting. Requests to it wait.', 'startup', starts.id],
   [
-    { stages: [queued, stuck], errorsPerSecond: 50 },
+    { stages: [queued, stuck], failures: [FAULT] },
     'stuck runs a batch that no caller waits for any more: restart it, or set a run timeout.',
     'slow',
     stuck.id,
@@ -124,7 +132,7 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
 
 for (const [judged, text, kind, node] of CASES) {
   test(`${text} (${Object.keys(judged).join(', ') || 'requests run'})`, () => {
-    const rates = { requestsPerSecond: 100, errorsPerSecond: 0 };
+    const rates = { requestsPerSecond: 100, failures: [] };
     const usual = { stages: [stage('work')], unusable: [], notListening: [], gates: [], memory: null, loop: null };
     const verdict = verdictOn({ ...usual, ...rates, ...judged });
     assert.deepEqual({ kind: verdict.kind, text: verdict.text, node: verdict.node }, { kind, text, node });
@@ -132,7 +140,7 @@ for (const [judged, text, kind, node] of CASES) {
 }
 
 test('the verdict says what else is wrong behind the first finding, and offers what helps', () => {
-  const rates = { requestsPerSecond: 100, errorsPerSecond: 0, memory: null, loop: null };
+  const rates = { requestsPerSecond: 100, failures: [], memory: null, loop: null };
   const verdict = verdictOn({ stages: [renewed, stuck], unusable: [lost], notListening: [], gates: [BLIND], ...rates });
   assert.deepEqual(verdict.actions, [{ kind: 'createRuntime' }]);
   const others = verdict.others.map(({ node, kind }) => [node, kind]);

@@ -105,6 +105,7 @@ export class Listener implements Submitter {
       backlog: this.#desk.backlog,
       reading: this.#desk.read(),
       clients: this.#clients.read(),
+      failures: this.#desk.failedRequests.list(),
       slowest: this.#desk.slowRequests.entries(this.#clock.now()),
     };
   }
@@ -263,11 +264,13 @@ export class Listener implements Submitter {
     origins?.mark(request, response);
     const path = originForm(request.url).split('?', 1)[0] as string;
     const methods = this.#endpoints.methodsAt(path);
-    if (methods.includes(request.method ?? '')) this.#desk.countRefused({ code: 'unsupported_media' });
+    if (methods.includes(request.method ?? '')) this.#desk.countRefused(NOT_READ);
     this.#observation.answer(request, response, this.#endpoints.spelled(path), methods);
   }
 }
 
+/** A request whose content type no endpoint at its path takes. */
+const NOT_READ = { code: 'unsupported_media', message: 'no endpoint at the path takes its content type' } as const;
 /** Time for the last answers to reach their clients. */
 const LAST_ANSWERS_MS = 500;
 

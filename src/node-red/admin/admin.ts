@@ -92,6 +92,11 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     });
   }
 
+  RED.httpAdmin.post('/modelets/seen', mayWrite, (_request, response) => {
+    for (const service of pipeline.services) service.markRead();
+    response.status(204).end();
+  });
+
   RED.httpAdmin.get('/modelets/nodes/:id', mayRead, (request, response) => {
     const told = tellOf(pipeline, String(request.params['id']));
     if (told) response.json(told);

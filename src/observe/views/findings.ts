@@ -1,8 +1,9 @@
 /** The things that can be wrong with pipelines, each as a sentence with the buttons that help. Pure. */
 
+import type { ErrorCode } from '../../core/errors.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
-import { type LongRun, lingering, type OldRun, seconds } from './long-runs.ts';
+import { ago, type LongRun, lingering, type OldRun, seconds } from './long-runs.ts';
 import type { StageHealth } from './words.ts';
 
 /** Mean times of the items that ran since an earlier look, in ms. */
@@ -28,10 +29,26 @@ export interface JudgedStage {
   readonly longRun: LongRun | null;
   /** How long the old workers have run the batches that they have left, in ms; those without callers are overdue. */
   readonly retired: readonly OldRun[];
+  /** The last death of a worker, if no user has read of it; null: none. */
+  readonly death: UnreadDeath | null;
   /** Why new code does not start while the old code answers; null if there is no such problem. */
   readonly successorError: string | null;
   /** Mean times of the items that ran since the earlier look; null if none did. */
   readonly times: ItemTimes | null;
+}
+
+export interface UnreadDeath {
+  readonly worker: number;
+  readonly agoMs: number;
+  readonly error: string;
+}
+
+/** Requests that failed, and of which no user has read. */
+export interface UnreadFailure {
+  readonly stage: string | null;
+  readonly code: string;
+  readonly message: string;
+  readonly count: number;
 }
 
 /** A node that cannot be used. */
@@ -51,21 +68,24 @@ export interface Judged {
   readonly gates: readonly Pick<GateSnapshot, 'id' | 'name' | 'open' | 'control' | 'why' | 'waiting' | 'source'>[];
   /** What is held back because payloads fill the memory of an engine; null if nothing. */
   readonly memory: string | null;
+  readonly failures: readonly UnreadFailure[];
   readonly requestsPerSecond: number;
-  readonly errorsPerSecond: number;
   /** Busy time of Node-RED's event loop; null if it is not measured. */
   readonly loop: LoopSnapshot | null;
 }
 
-/** `good`: all is well. `slow`: requests wait. `startup`: not all serves yet. `error`: something does not work. */
-export type VerdictKind = 'good' | 'slow' | 'startup' | 'error';
+/**
+ * `good`: all is well. `note`: clients sent what is refused. `slow`: requests wait, or waited for too long. `startup`: not all
+ * serves yet. `error`: something does not work.
+ */
+export type VerdictKind = 'good' | 'note' | 'slow' | 'startup' | 'error';
 
 /**
  * A button of a finding. `createRuntime`: one runtime for all stages that have none. `restart`: new workers. `limit`: opens
- * the dialog at the limit of a run.
+ * the dialog at the limit of a run. `seen`: a user has read of all failures and deaths.
  */
 export type FindingAction =
-  | { readonly kind: 'createRuntime' }
+  | { readonly kind: 'createRuntime' | 'seen' }
   | { readonly kind: 'restart' | 'limit'; readonly node: string };
 
 /** A sentence about the pipelines. */
@@ -79,6 +99,8 @@ export interface Finding {
 
 type Rule = (judged: Judged) => readonly Finding[];
 
+/** Most sentences about failures and deaths. */
+const MOST_NEWS = 6;
 /** Most names in a sentence. */
 const MOST_NAMES = 5;
 
@@ -155,9 +177,48 @@ export function overdueWords(count: number): string {
 const full: Rule = ({ memory }) =>
   memory === null ? [] : [{ kind: 'slow', text: `${memory}.`, node: null, actions: [] }];
 
-const failing: Rule = ({ requestsPerSecond, errorsPerSecond }) => {
-  const share = errorsPerSecond / requestsPerSecond;
-  return share > 0.01 ? [error(`${percent(share)} of the requests fail. The log has their errors.`, null)] : [];
+/** Errors of what clients send. */
+const OF_CLIENTS: ReadonlySet<string> = new Set<ErrorCode>([
+  'invalid_input',
+  'bad_request',
+  'payload_too_large',
+  'unsupported_media',
+  'unauthorized',
+  'forbidden',
+  'rate_limited',
+]);
+/** Errors because more came than could be done in time. */
+const OF_LOAD: ReadonlySet<string> = new Set<ErrorCode>(['capacity_exceeded', 'gate_refused', 'deadline_exceeded']);
+const NEWS: readonly VerdictKind[] = ['error', 'slow', 'note'];
+
+/** Whether a failure is one of the pipeline, and not of its clients or of too much load. */
+export function isFault({ code }: Pick<UnreadFailure, 'code'>): boolean {
+  return kindOf(code) === 'error';
+}
+
+function kindOf(code: string): VerdictKind {
+  if (OF_CLIENTS.has(code)) return 'note';
+  return OF_LOAD.has(code) ? 'slow' : 'error';
+}
+
+/** The failures and deaths that no user has read of, the gravest first. The first has the button for all. */
+const news: Rule = ({ stages, failures }) => {
+  const died = stages.flatMap(({ id, name, death }) => {
+    if (death === null) return [];
+    const text = `${name}: worker ${death.worker} died ${ago(death.agoMs)}: ${death.error}`;
+    return [{ kind: 'slow' as const, text, node: id, actions: [] }];
+  });
+  const failed = failures.map(({ stage, code, message, count }) => {
+    const text = `${stage === null ? '' : `${stage}: `}${count} x ${code}: ${message}`;
+    const node = stages.find(({ name }) => name === stage)?.id ?? null;
+    return { kind: kindOf(code), text, node, actions: [] };
+  });
+  const all = [...died, ...failed].toSorted((a, b) => NEWS.indexOf(a.kind) - NEWS.indexOf(b.kind));
+  const shown = all.slice(0, MOST_NEWS);
+  const left = all.length - shown.length;
+  const more = { kind: 'note' as const, text: `${left} more kinds of failures.`, node: null, actions: [] };
+  const [first, ...others] = [...shown, ...(left > 0 ? [more] : [])];
+  return first ? [{ ...first, actions: [{ kind: 'seen' }] }, ...others] : [];
 };
 
 /** The rules, the gravest first. */
@@ -172,7 +233,7 @@ const RULES: readonly Rule[] = [
   longRuns,
   oldWorkers,
   full,
-  failing,
+  news,
 ];
 
 /** @returns all that is wrong, the gravest first */

@@ -42,6 +42,11 @@ export function meanRunMs({ run }: StageReading): number | null {
   return items === 0 ? null : run.sum / items;
 }
 
+/** @returns `3 s ago` */
+export function ago(ms: number): string {
+  return ms < 1000 ? 'just now' : `${seconds(ms)} ago`;
+}
+
 export function seconds(ms: number): string {
   if (ms < 999.5) return `${ms < 9.95 ? Math.round(ms * 10) / 10 : Math.round(ms)} ms`;
   return ms < 120_000

@@ -1,7 +1,7 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { ListenerState } from '../../core/endpoints.ts';
 import type { Batching, EngineStatus, RetiredWorker, StageStatus, WorkerDeath } from '../../core/model.ts';
-import type { ClientReadings, StageReading } from '../../core/readings.ts';
+import type { ClientReadings, FailureCount, StageReading } from '../../core/readings.ts';
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
 import type { StageTotals } from '../meters/totals.ts';
@@ -62,7 +62,10 @@ export interface StageSnapshot
 
 export type RetiredSnapshot = Omit<RetiredWorker, 'runsSince'> & { readonly runsMs: number };
 
-export type DeathSnapshot = Omit<WorkerDeath, 'at'> & { readonly agoMs: number };
+/** `read`: a user has read of it. */
+export type DeathSnapshot = Omit<WorkerDeath, 'at'> & { readonly agoMs: number; readonly read: boolean };
+
+export type FailureSnapshot = Omit<FailureCount, 'at'> & { readonly agoMs: number };
 
 /** A version of a stage. */
 export interface VersionSnapshot extends VersionStatus {
@@ -113,6 +116,8 @@ export interface RuntimeSnapshot {
   readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly stages: readonly StageSnapshot[];
   readonly routes: readonly RouteSnapshot[];
+  /** The failures that no user has read, by stage and code, the latest first. */
+  readonly failures: readonly FailureSnapshot[];
   /** The slowest requests of the last five minutes, at most twenty, the slowest first. */
   readonly slowest: readonly SlowRequest[];
   readonly allowedCpus: readonly number[];
@@ -151,6 +156,9 @@ interface RuntimeParts {
   readonly now: number;
   readonly totals: StageTotals;
   readonly deploys: { readonly count: number; readonly handedOver: number };
+  readonly failures: readonly FailureCount[];
+  /** When a user read of failures last, on the monotonic clock. */
+  readonly readAt: number;
   readonly slowest: readonly SlowRequest[];
   readonly allowedCpus: readonly number[];
   readonly pinWarnings: readonly string[];
@@ -206,6 +214,7 @@ export function buildSnapshot(parts: RuntimeParts): RuntimeSnapshot {
       parts,
     ),
     routes: routeSnapshots(parts),
+    failures: parts.failures.map(({ at, ...failure }) => ({ ...failure, agoMs: Math.max(0, parts.now - at) })),
     slowest: parts.slowest,
     allowedCpus: parts.allowedCpus,
     pinWarnings: parts.pinWarnings,
@@ -235,11 +244,15 @@ function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStag
     versions: versions.map((version) => ({ ...version, name: names.get(version.stage) ?? version.stage })),
     runsMs: runsSince === null ? null : since(runsSince),
     retired: retired.map(({ runsSince: at, ...worker }) => ({ ...worker, runsMs: since(at) })),
-    lastDeath: lastDeath && { worker: lastDeath.worker, agoMs: since(lastDeath.at), error: lastDeath.error },
+    lastDeath: lastDeath && deathSnapshot(lastDeath, parts),
     batches: reading.batches,
     items: reading.items,
     reading,
   };
+}
+
+function deathSnapshot({ at, ...death }: WorkerDeath, { now, readAt }: RuntimeParts): DeathSnapshot {
+  return { ...death, agoMs: Math.max(0, now - at), read: at <= readAt };
 }
 
 function routeSnapshots({ engine, plan, status }: RuntimeParts): RouteSnapshot[] {

@@ -9,7 +9,7 @@ import type { LoopSnapshot } from '../meters/loop.ts';
 import { KEPT } from '../meters/request-meters.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { SlowRequest } from './breakdown.ts';
-import { type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';
+import { isFault, type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import { longRunOf, meanRunMs } from './long-runs.ts';
@@ -99,6 +99,8 @@ export interface RuntimeView {
   /** Rate of requests that ended, with any outcome; null without an earlier look. */
   readonly requestsPerSecond: number | null;
   readonly errorsPerSecond: number | null;
+  /** Whether requests failed, but for refused input and too much load, and no user has read of it. */
+  readonly hasFaults: boolean;
   /** Median duration of results since the earlier look, in ms; null if there were none. */
   readonly p50: number | null;
   readonly p99: number | null;
@@ -133,7 +135,7 @@ export function viewBetween(earlier: readonly Measurement[], later: readonly Mea
       gates: around.gates,
       memory: later.map(({ snapshot }) => memoryWords(snapshot)).find((words) => words !== null) ?? null,
       requestsPerSecond: sum(runtimes.map((runtime) => runtime.requestsPerSecond)),
-      errorsPerSecond: sum(runtimes.map((runtime) => runtime.errorsPerSecond)),
+      failures: later.flatMap(({ snapshot }) => snapshot.failures),
       loop: around.loop,
     }),
     slowestStage: slowestOf(stages)?.id ?? null,
@@ -170,6 +172,7 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
     capacity: snapshot.capacity,
     requestsPerSecond: requests?.requestsPerSecond ?? null,
     errorsPerSecond: requests?.errorsPerSecond ?? null,
+    hasFaults: snapshot.failures.some(isFault),
     p50: requests?.p50 ?? null,
     p99: requests?.p99 ?? null,
     warnings: [
@@ -221,6 +224,7 @@ function stageView(
     overdue,
     longRun: longRunOf(stage.runsMs, meanRunMs(stage.reading), overdue),
     retired: stage.retired,
+    death: stage.lastDeath?.read === false ? stage.lastDeath : null,
     successorError: stage.successorError,
     why: stage.why,
     warnings: [

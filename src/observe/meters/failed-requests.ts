@@ -1,0 +1,69 @@
+/** Counts failed requests by stage and code, with the message of the last, and which of them no user has read. */
+import type { ErrorCode, ModeletError } from '../../core/errors.ts';
+import type { FailureCount } from '../../core/readings.ts';
+
+/** Outcomes that tell of no failure: a queue drops by design, a client leaves, a deploy ends what runs. */
+const NO_FAILURES: ReadonlySet<ErrorCode> = new Set(['dropped', 'cancelled', 'shutting_down']);
+/** Most pairs of stage and code. */
+const MOST = 200;
+/** Characters kept of a message, which may quote a client. */
+const LONGEST = 300;
+
+type Failed = Pick<ModeletError, 'code' | 'message'> & { readonly stage?: string | undefined };
+
+export class FailedRequests {
+  readonly #counts: Map<string, FailureCount> = new Map();
+
+  /** @param at on the monotonic clock */
+  note({ code, message, stage }: Failed, at: number): void {
+    if (NO_FAILURES.has(code)) return;
+    const failure = { stage: stage ?? null, code, message: shortened(message), count: 1, at };
+    const count = this.#counts.get(keyOf(failure))?.count ?? 0;
+    if (count > 0 || this.#counts.size < MOST) this.#counts.set(keyOf(failure), { ...failure, count: count + 1 });
+  }
+
+  list(): FailureCount[] {
+    return [...this.#counts.values()];
+  }
+}
+
+/** Adds the counts of two tables. */
+export function addFailures(some: readonly FailureCount[], others: readonly FailureCount[]): FailureCount[] {
+  const sums = new Map(some.map((failure) => [keyOf(failure), failure]));
+  for (const failure of others) {
+    const known = sums.get(keyOf(failure));
+    const later = known && known.at > failure.at ? known : failure;
+    sums.set(keyOf(failure), { ...later, count: failure.count + (known?.count ?? 0) });
+  }
+  return [...sums.values()];
+}
+
+/** What users have read of the failures and deaths of a runtime. */
+export class ReadFailures {
+  #counts: ReadonlyMap<string, number> = new Map();
+  /** When they read last, on the monotonic clock. */
+  at: number = Number.NEGATIVE_INFINITY;
+
+  /** A user has read all of these. */
+  mark(failures: readonly FailureCount[], at: number): void {
+    this.#counts = new Map(failures.map((failure) => [keyOf(failure), failure.count]));
+    this.at = at;
+  }
+
+  /** Returns those that came since, the latest first. */
+  unread(failures: readonly FailureCount[]): FailureCount[] {
+    return failures
+      .map((failure) => ({ ...failure, count: failure.count - (this.#counts.get(keyOf(failure)) ?? 0) }))
+      .filter(({ count }) => count > 0)
+      .sort((a, b) => b.at - a.at);
+  }
+}
+
+function keyOf({ stage, code }: Pick<FailureCount, 'stage' | 'code'>): string {
+  return `${code} ${stage ?? ''}`;
+}
+
+function shortened(message: string): string {
+  const [line = ''] = message.slice(0, LONGEST + 1).split('\n', 1);
+  return line.length > LONGEST ? `${line.slice(0, LONGEST)}\u2026` : line;
+}

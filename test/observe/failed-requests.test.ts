@@ -1,0 +1,39 @@
+/** Failed requests by stage and code, until a user has read of them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { addFailures, FailedRequests, ReadFailures } from '../../src/observe/meters/failed-requests.ts';
+
+test('failures are counted by stage and code with the message of the last, and those by design are not', () => {
+  const failed = new FailedRequests();
+  failed.note({ code: 'invalid_input', message: 'image is missing', stage: 'normalise' }, 1);
+  failed.note({ code: 'invalid_input', message: 'image must be array\nat line 3', stage: 'normalise' }, 2);
+  failed.note({ code: 'payload_too_large', message: 'x'.repeat(5000) }, 3);
+  for (const code of ['dropped', 'cancelled', 'shutting_down'] as const) failed.note({ code, message: 'no' }, 4);
+  const [refused, large, ...others] = failed.list();
+  assert.deepEqual(others, []);
+  assert.deepEqual(refused, {
+    stage: 'normalise',
+    code: 'invalid_input',
+    message: 'image must be array',
+    count: 2,
+    at: 2,
+  });
+  assert.deepEqual([large?.stage, large?.message.length], [null, 301]);
+});
+
+test('failures stay until a user has read of them, and only those that come then are new', () => {
+  const [failed, elsewhere, read] = [new FailedRequests(), new FailedRequests(), new ReadFailures()];
+  const all = () => addFailures(failed.list(), elsewhere.list());
+  failed.note({ code: 'modelet_failed', message: 'first', stage: 'a' }, 1);
+  elsewhere.note({ code: 'modelet_failed', message: 'second', stage: 'a' }, 2);
+  assert.deepEqual(read.unread(all()), [{ stage: 'a', code: 'modelet_failed', message: 'second', count: 2, at: 2 }]);
+  read.mark(all(), 3);
+  assert.deepEqual(read.unread(all()), []);
+  failed.note({ code: 'modelet_failed', message: 'third', stage: 'a' }, 4);
+  failed.note({ code: 'worker_lost', message: 'killed', stage: 'b' }, 5);
+  const counts = read.unread(all()).map(({ stage, message, count }) => [stage, message, count]);
+  assert.deepEqual(counts, [
+    ['b', 'killed', 1],
+    ['a', 'third', 1],
+  ]);
+});
