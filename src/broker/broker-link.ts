@@ -131,6 +131,11 @@ export class BrokerLink {
     return this.#server.isReady;
   }
 
+  /** Why the server cannot be reached at this moment, with its address; null if it can, or if that is not known. */
+  get fault(): ModeletError | null {
+    return this.isReady || !this.#error ? null : this.#unavailable(this.#error);
+  }
+
   /** Runs the work, again if the connection was lost meanwhile. @throws ModeletError `store_unavailable` */
   reach<T>(work: (reached: BrokerAccess) => Promise<T>): Promise<T> {
     return this.command(async (server) => {

@@ -1,6 +1,7 @@
 /** Writes to Node-RED's log: a line for the console, and its fields for other log handlers. */
 import type { Node, NodeAPI } from 'node-red';
 import type { LogLevel } from '../core/model.ts';
+import type { FailureFields } from '../observe/log/failures.ts';
 import { Log, recordsTo } from '../observe/log/log.ts';
 
 const LEVELS = { trace: 'TRACE', debug: 'DEBUG', info: 'INFO', warn: 'WARN', error: 'ERROR' } as const satisfies Record<
@@ -44,17 +45,37 @@ interface FlowLog {
   log?(entry: object): void;
 }
 
-/** Logs an error of a node as its method `error` does, and gives fields to other log handlers. */
-export function logAtNode(RED: NodeAPI, node: Node, line: string, fields: object): void {
+/**
+ * Logs an error of a node as its method `error` does, and gives fields to other log handlers. With a stack among them, the
+ * debug sidebar shows an error that opens to it.
+ */
+export function logAtNode(RED: NodeAPI, node: Node, line: string, fields: FailureFields): void {
   const { id, type, z, name, _alias, _flow } = node as Node & { readonly _alias?: string; readonly _flow?: FlowLog };
-  const msg = oneLine(line);
+  const { stack, ...rest } = fields;
+  const text = oneLine(line);
+  const msg = stack === undefined ? text : new LoggedError(text, stack);
   // Node-RED's own method takes no fields. The node's flow adds its path.
   if (!_flow?.log) {
-    node.error(msg);
+    node.error(text);
     return;
   }
   const shown = { ...(_alias ? { _alias } : {}), ...(z ? { z } : {}), ...(name ? { name } : {}) };
-  _flow.log({ ...fields, level: RED.log.ERROR, id, type, msg, ...shown });
+  _flow.log({ ...rest, level: RED.log.ERROR, id, type, msg, ...shown });
+}
+
+/** An error as its line in the log: `modelet_failed: TypeError: x is not a function (Predict:3:14)`. */
+class LoggedError extends Error {
+  constructor(line: string, stack: string) {
+    const [code = ''] = line.split(': ', 1);
+    super(line.slice(code.length + 2));
+    this.name = code;
+    this.stack = stack;
+  }
+
+  /** Log handlers that write JSON get the line, as for any other message. */
+  toJSON(): string {
+    return String(this);
+  }
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };

@@ -31,7 +31,7 @@ import { batchesAhead, decodeReplies, encodeWork } from './batches.ts';
 import { keyOf, publish } from './entries.ts';
 import { HostChecks } from './host-check.ts';
 import { HEARTBEAT_MS, type RegistryEntries, type RemoteRegistry } from './registry.ts';
-import { type Connected, connect, disconnect } from './stage-connection.ts';
+import { type Connected, connect, disconnect, follow } from './stage-connection.ts';
 import { StageHosts } from './stage-hosts.ts';
 
 interface SentBatch {
@@ -266,7 +266,10 @@ export class RemotePool implements StagePool {
       });
       if (this.#state.tag === 'closing') return await disconnect(connected);
       this.#state = { tag: 'serving', ...connected };
-      await connected.events.start();
+      await follow(connected, this.#clock, (fault) => {
+        this.#fault = fault;
+        this.#tellChange();
+      });
       await this.#heartbeat(connected);
     } catch (thrown) {
       if (this.#state.tag !== 'closing') this.#state = { tag: 'failed', error: asError(thrown) };

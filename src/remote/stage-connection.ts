@@ -2,7 +2,7 @@
 
 import { BrokerLink } from '../broker/broker-link.ts';
 import { type JobEvent, JobEvents } from '../broker/job-events.ts';
-import type { Clock } from '../core/clock.ts';
+import type { Clock, Timer } from '../core/clock.ts';
 import type { LogRecord, RemotePlace } from '../core/model.ts';
 import { BATCH_LEASES, BatchQueue } from './batch-queue.ts';
 import { type PartsEvents, ReceivedParts } from './received-parts.ts';
@@ -22,6 +22,9 @@ interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
   onLog(record: LogRecord): void;
 }
 
+/** Time between two looks at a broker that cannot be reached, in ms. */
+const LOOK_MS = 2000;
+
 /**
  * Connects a pool to the queue of its stage. Rejects if the packages of a broker are missing.
  * @param key of the stage
@@ -34,6 +37,23 @@ export async function connect(place: RemotePlace, key: string, session: string, 
   const tell: PartsEvents['tell'] = (host, message) => void registry.send(message, host).catch(() => {});
   const parts = new ReceivedParts(link, key, session, { ...watcher, tell });
   return { link, queue: new BatchQueue(link, session), registry, events: new JobEvents(link, onEvent), parts };
+}
+
+/** Follows the events of the queue. Until the broker can be reached, tells every two seconds why not. */
+export async function follow(
+  { link, events }: Connected,
+  clock: Clock,
+  onFault: (fault: Error | null) => void,
+): Promise<void> {
+  let timer: Timer | null = null;
+  const look = (): void => {
+    timer = clock.at(clock.now() + LOOK_MS, () => {
+      onFault(link.fault);
+      look();
+    });
+  };
+  look();
+  await events.start().finally(() => timer?.cancel());
 }
 
 /** The queue is last: the others use its connection. */

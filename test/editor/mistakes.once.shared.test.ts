@@ -1,3 +1,4 @@
 /** Runs the mistakes of newcomers in one process: see session.ts. */
+import './mistakes/requests.test.ts';
 import './mistakes/runs.test.ts';
 import './mistakes/settings.test.ts';

@@ -193,7 +193,14 @@ export class ObservationPaths {
       lateOutcomes: reading.late,
       clients: this.#observed.clients.read(),
       now: this.#observed.now(),
-      ...{ deploys: { count: 0, handedOver: 0 }, failures: [], readAt: 0, slowest: [], allowedCpus: [], pinWarnings: [] },
+      ...{
+        deploys: { count: 0, handedOver: 0 },
+        failures: [],
+        readAt: 0,
+        slowest: [],
+        allowedCpus: [],
+        pinWarnings: [],
+      },
     });
   }
 }

@@ -63,6 +63,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #description: ModeletDescription | null = null;
   #files: readonly TouchedFile[] = [];
   #lastDeath: WorkerDeath | null = null;
+  /** The reason of the last failed starts, and how many in a row had it; null after a worker became ready. */
+  #failedStarts: { readonly message: string; readonly count: number } | null = null;
   /** The last logged reason why workers are stuck; null after a worker became ready or a user asked for new ones. */
   #toldFailure: string | null = null;
   /** Whether `close` was called: workers that end get no successors. */
@@ -250,6 +252,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (replaced) this.#events.onEnded(replaced);
     this.#description = worker.facts.description;
     this.#toldFailure = null;
+    this.#failedStarts = null;
     if (worker === this.#probe) this.#circuit.proved('ready');
     this.#check?.advance();
   }
@@ -275,7 +278,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (phase === 'starting' && error instanceof LastingFailure) {
       this.#files = error.files;
       this.#tellFailure(error);
-    }
+    } else if (phase === 'starting') this.#tellStart(worker, error);
     if (this.#roster.serves(worker) && phase !== 'closing') this.#died(worker, error, phase === 'starting', trying);
     if (trying) this.#check?.lost(error);
     else this.#check?.advance();
@@ -294,6 +297,14 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const counts = isProbe || serving;
     if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
     else if (this.#circuit.tag !== 'closed') worker.process.hold();
+  }
+
+  /** Logs a failed start that is tried again: the first, and for the same reason the second, the fourth, the eighth... */
+  #tellStart(worker: SupervisedWorker<T>, { message }: Error): void {
+    const count = this.#failedStarts?.message === message ? this.#failedStarts.count + 1 : 1;
+    this.#failedStarts = { message, count };
+    if (!isPowerOfTwo(count)) return;
+    this.#log(worker, 'error', `did not start${count === 1 ? '' : `, ${count} times so far`}: ${message}`);
   }
 
   /** Logs a failure once, however many workers fail for the same reason. */
@@ -315,9 +326,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (tag === 'open') {
       this.#roster.keepPresent();
       for (const worker of this.#roster.serving) worker.process.hold();
-      // The message does not mention refused requests: a pool of older code may still serve.
-      const why = this.#circuit.refusal?.message ?? '';
-      log('error', this.#circuit.isOfStarts ? `does not start: ${why}` : why);
+      this.#tellOpen(log);
     } else if (tag === 'half-open') {
       log('info', 'tries one worker');
       this.#tryProbe();
@@ -326,6 +335,18 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       for (const worker of this.#roster.serving) worker.process.start();
     }
     this.#events.onChange();
+  }
+
+  /** The message does not mention refused requests: a pool of older code may still serve. */
+  #tellOpen(log: (level: LogLevel, message: string) => void): void {
+    const why = this.#circuit.refusal?.message ?? '';
+    if (!this.#circuit.isOfStarts) {
+      log('error', why);
+      return;
+    }
+    // A circuit that opens again and again for failed starts is one message.
+    log(this.#toldFailure === null ? 'error' : 'debug', `does not start: ${why}`);
+    this.#toldFailure ??= why;
   }
 
   /** Picks a live worker as the probe, or starts one. */
@@ -354,6 +375,10 @@ function besides(timeout: RunTimeout): Error {
 /** Returns what a worker runs at present, in a list that is empty if it runs nothing. */
 function presentRun({ process: { pid }, work: { runsSince, overdue } }: SupervisedWorker<WireItem>): RetiredWorker[] {
   return runsSince === null ? [] : [{ pid, runsSince, overdue }];
+}
+
+function isPowerOfTwo(count: number): boolean {
+  return Number.isInteger(Math.log2(count));
 }
 
 function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {

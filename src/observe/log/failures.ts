@@ -1,6 +1,7 @@
 /**
  * Logs requests whose failure no node catches: the first ones in full, the others in one line per interval with their
- * number by code. A client that sends only invalid requests must not fill the disk.
+ * number by code. Each line has the place in the stage's code, as people see the code. A client that sends only invalid
+ * requests must not fill the disk.
  */
 import type { Clock } from '../../core/clock.ts';
 import type { ErrorCode, ModeletError } from '../../core/errors.ts';
@@ -16,10 +17,14 @@ type FailureSeries =
   | { readonly tag: 'quiet' }
   | { readonly tag: 'failing'; whole: number; readonly counts: Map<ErrorCode, number> };
 
+type LoggedFailure = Pick<ModeletError, 'code' | 'message'> & Partial<Pick<ModeletError, 'stack' | 'cause'>>;
+
 /** The failed request that a line tells of, for programs; a sum of several has none. */
 export interface FailureFields {
   readonly code?: ErrorCode;
   readonly requestId?: string;
+  /** Only if the error was thrown in the stage's inline code. */
+  readonly stack?: string;
 }
 
 export class Failures {
@@ -33,7 +38,8 @@ export class Failures {
   }
 
   /** Writes a line about the error of a request, or only counts it. */
-  note({ code, message }: Pick<ModeletError, 'code' | 'message'>, requestId: string): void {
+  note(error: LoggedFailure, requestId: string): void {
+    const { code, stack } = error;
     const series = this.#series.tag === 'failing' ? this.#series : this.#interval(FIRST);
     this.#series = series;
     if (series.whole < 1) {
@@ -41,7 +47,8 @@ export class Failures {
       return;
     }
     series.whole -= 1;
-    this.#write(`${code}: ${message}`, { code, requestId });
+    const whole = placeIn(stack) ? { stack: stack as string } : {};
+    this.#write(`${code}: ${messageWithPlace(error)}`, { code, requestId, ...whole });
   }
 
   #interval(whole: number): Extract<FailureSeries, { tag: 'failing' }> {
@@ -57,4 +64,35 @@ export class Failures {
     const { total, text } = byNumber(counts);
     this.#write(`${total} more ${total === 1 ? 'request' : 'requests'} failed in ${INTERVAL_MS / 1000} s: ${text}`, {});
   }
+}
+
+/** The tabs of inline code: `scale: Predict:3:14` in a stack. */
+const PLACE = /: (On Start|Predict|On Stop):(\d+):(\d+)\)?$/m;
+
+/** A place in inline code. */
+interface CodePlace {
+  readonly tab: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** @returns the innermost place of the stage's own code in a stack; null if it has none */
+function placeIn(stack: string | undefined): CodePlace | null {
+  const found = stack === undefined ? null : PLACE.exec(stack);
+  return found && { tab: found[1] as string, line: Number(found[2]), column: Number(found[3]) };
+}
+
+interface Thrown {
+  readonly message: string;
+  readonly stack?: string | undefined;
+  readonly cause?: unknown;
+}
+
+/** @returns the message with the class of the error and its place: `TypeError: x is not a function (Predict:3:14)` */
+export function messageWithPlace({ message, stack, cause }: Thrown): string {
+  const place = placeIn(stack);
+  if (!place) return message;
+  const name = cause instanceof Error ? cause.name : 'Error';
+  const shown = name === 'Error' || name === 'ModeletError' ? message : `${name}: ${message}`;
+  return `${shown} (${place.tab}:${place.line}:${place.column})`;
 }

@@ -1,6 +1,7 @@
 /** Counts failed requests by stage and code, with the message of the last, and which of them no user has read. */
 import type { ErrorCode, ModeletError } from '../../core/errors.ts';
 import type { FailureCount } from '../../core/readings.ts';
+import { messageWithPlace } from '../log/failures.ts';
 
 /** Outcomes that tell of no failure: a queue drops by design, a client leaves, a deploy ends what runs. */
 const NO_FAILURES: ReadonlySet<ErrorCode> = new Set(['dropped', 'cancelled', 'shutting_down']);
@@ -9,14 +10,17 @@ const MOST = 200;
 /** Characters kept of a message, which may quote a client. */
 const LONGEST = 300;
 
-type Failed = Pick<ModeletError, 'code' | 'message'> & { readonly stage?: string | undefined };
+type FailedRequest = Pick<ModeletError, 'code' | 'message'> &
+  Partial<Pick<ModeletError, 'stack' | 'cause'>> & { readonly stage?: string | undefined };
 
 export class FailedRequests {
   readonly #counts: Map<string, FailureCount> = new Map();
 
   /** @param at on the monotonic clock */
-  note({ code, message, stage }: Failed, at: number): void {
+  note(error: FailedRequest, at: number): void {
+    const { code, stage } = error;
     if (NO_FAILURES.has(code)) return;
+    const message = messageWithPlace(error);
     const failure = { stage: stage ?? null, code, message: shortened(message), count: 1, at };
     const count = this.#counts.get(keyOf(failure))?.count ?? 0;
     if (count > 0 || this.#counts.size < MOST) this.#counts.set(keyOf(failure), { ...failure, count: count + 1 });

@@ -247,9 +247,8 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     if (phase === 'closing' && error instanceof RunTimeout)
       this.#host.onLog(this, 'warn', `old worker was killed: ${error.message}`);
     else if (phase === 'closing') this.#host.onLog(this, 'debug', 'ended');
-    // The pool logs a cause that keeps all workers of a stage from starting, and only once.
-    else if (!this.process.isStuck)
-      this.#host.onLog(this, 'error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
+    // The pool logs failed starts, since all workers of a stage may fail again and again for the same reason.
+    else if (phase === 'serving') this.#host.onLog(this, 'error', `died: ${error.message}`);
     this.#facts = new WorkerFacts(0);
     this.#host.onLost(this, { ...this.#work.lost(error), error, phase });
   }

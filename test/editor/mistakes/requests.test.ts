@@ -1,0 +1,101 @@
+/** Mistakes that fail requests: each is named in the sidebar until it has been read. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
+import { READY } from '../../fixtures/badges.ts';
+import { endpoint, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { freePort } from '../../fixtures/free-port.ts';
+import { kill9 } from '../../fixtures/processes.ts';
+import { sharedSession } from '../session.ts';
+import { SidebarPage } from '../sidebar-page.ts';
+
+const session = sharedSession();
+
+const CODE = `if (!('n' in input)) throw Object.assign(new Error('n is missing'), { code: 'invalid_input' });
+if (input.n === 'function') return () => 1;
+return input.n.toFixed(1);`;
+const FLOWS = [
+  TAB,
+  runtime('runtime', { maxPayloadMb: '1' }),
+  httpIn('in', '/fix', 'fix'),
+  stage('fix', CODE, 'out'),
+  httpOut('out'),
+];
+
+function post(body: string, type = 'application/json'): Promise<Response> {
+  return fetch(`${session.nodeRed.url}/fix`, { method: 'POST', headers: { 'Content-Type': type }, body });
+}
+
+async function pidOf(id: string): Promise<number> {
+  const response = await fetch(`${session.nodeRed.editorUrl}modelets/snapshot`);
+  const { runtimes } = (await response.json()) as { runtimes: RuntimeSnapshot[] };
+  return runtimes.flatMap(({ stages }) => stages).find((one) => one.id === id)?.workers[0]?.pid ?? 0;
+}
+
+test('failures are named by stage, code and message until they have been seen, and refused input is not red', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    await editor.waitForBadge('fix', READY);
+    const sidebar = await SidebarPage.show(editor);
+    const seen = sidebar.root.getByRole('button', { name: 'Seen', exact: true });
+    await sidebar.verdict(/^All is well\./, 'good');
+    for (let n = 0; n < 3; n += 1) assert.equal((await post('{}')).status, 422);
+    await sidebar.verdict(/^fix: 3 x invalid_input: n is missing/, 'note');
+    assert.equal(await sidebar.root.locator('.modelet-sb-figure[data-kind="bad"]').count(), 0);
+
+    assert.equal((await post('{"n":"a typo"}')).status, 500);
+    await sidebar.verdict(
+      /^fix: 1 x modelet_failed: TypeError: input\.n\.toFixed is not a function \(Predict:3:\d+\)$/,
+      'error',
+    );
+    await sidebar.verdict(/^fix: 3 x invalid_input/, 'note');
+    await seen.click();
+    await sidebar.verdict(/^All is well\./, 'good');
+
+    assert.equal((await post('{"n":"function"}')).status, 500);
+    await sidebar.verdict(/^fix: 1 x modelet_failed: .*function/, 'error');
+    assert.equal((await post('{"n":')).status, 400);
+    await sidebar.verdict(/^(fix: )?1 x bad_request: /, 'note');
+    assert.equal((await post('n=1', 'application/pdf')).status, 415);
+    await sidebar.verdict(/^(fix: )?1 x unsupported_media: /, 'note');
+    await seen.click();
+    await sidebar.verdict(/^All is well\./, 'good');
+  });
+});
+
+test('a killed worker is told by the name of its stage, with the cause, after it has been replaced', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    await editor.waitForBadge('fix', READY);
+    const sidebar = await SidebarPage.show(editor);
+    kill9(await pidOf('fix'));
+    await sidebar.verdict(/^fix: worker 0 died (just now|[\d.]+ s ago): .*SIGKILL/, 'slow');
+    await editor.waitForBadge('fix', READY);
+    await sidebar.root.getByRole('button', { name: 'Seen', exact: true }).click();
+    await sidebar.verdict(/^All is well\./, 'good');
+  });
+});
+
+test('a broker that cannot be reached is told with its address, without the password', async () => {
+  const port = await freePort();
+  const flows = [
+    TAB,
+    {
+      id: 'broker',
+      type: 'modelet-broker',
+      name: 'queue server',
+      url: `redis://127.0.0.1:${port}`,
+      credentials: { username: 'me', password: 'not told', secret: 'for the hosts of tests' },
+    },
+    runtime('runtime', { broker: 'broker' }),
+    ...endpoint('/far', 'far'),
+    stage('far', 'return input;', 'collector /far', { placement: 'remote' }),
+  ];
+  await session.inEditor(flows, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    await editor.waitForBadge('far', /^the broker is away/);
+    await sidebar.verdict(
+      new RegExp(`^far: the broker is away\\s+redis://127\\.0\\.0\\.1:${port}.*ECONNREFUSED`),
+      'error',
+    );
+    assert.doesNotMatch((await sidebar.root.textContent()) ?? '', /not told/);
+  });
+});
