@@ -21,9 +21,9 @@ function assertFinds(path: string, ending: string): void {
   );
 }
 
-test('the tests of forks and of the ledger are found by the paths of their files', () => {
+test('the tests of forks and of gathers are found by the paths of their files', () => {
   assertFinds('src/engine/routes/forks.ts', '/forks');
-  assertFinds('src/ledger/ledger.ts', '/ledger');
+  assertFinds('src/ledger/gathers.ts', '/gathers');
 });
 
 test('a file that has moved keeps its tests, by the end of its path', () => {
