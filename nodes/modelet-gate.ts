@@ -2,7 +2,7 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileGate } from '../src/config/compile-gate.ts';
 import { gate } from '../src/config/schemas/gate.ts';
-import { connectGates } from '../src/node-red/gate/gate-routes.ts';
+import { connectGates } from '../src/gate/node-red/gate-routes.ts';
 import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 

@@ -19,7 +19,7 @@ const compiled = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.js
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 
 // Copy Python files unchanged.
-cpSync(join(root, 'src', 'worker', 'python'), join(root, 'dist', 'src', 'worker', 'python'), {
+cpSync(join(root, 'src', 'runtime', 'worker', 'python'), join(root, 'dist', 'src', 'runtime', 'worker', 'python'), {
   recursive: true,
   filter: (path) => !path.includes('__pycache__'),
 });

@@ -7,59 +7,56 @@ import { builtinModules } from 'node:module';
 import { join, posix } from 'node:path';
 import { root } from './runtimes.mjs';
 
-/** Floors, lowest first. A room may import, types included, only itself and rooms of lower floors. */
+/**
+ * Floors, lowest first. A room may import, types included, only itself and rooms of lower floors. A room is a folder of
+ * `src`; `runtime` is a house of four rooms, because the engine, its workers and the service are different processes.
+ */
 const FLOORS = [
   ['core'],
   ['config', 'observe'],
   ['wire'],
   ['process', 'broker'],
-  ['flow', 'worker'],
-  ['ledger'],
-  ['engine', 'server'],
+  ['flow', 'runtime/worker'],
+  ['runtime/desk'],
+  ['runtime/engine', 'runtime/service'],
   ['hosts', 'http'],
   ['headless', 'node-red'],
   ['gate'],
   ['index.ts', 'programs'],
   ['nodes'],
 ];
-/** Rooms of several folders. */
-const FOLDERS = {
-  gate: ['src/gate/', 'src/store/', 'src/node-red/gate/'],
-  hosts: ['src/headless/host/', 'src/remote/'],
-  http: ['src/endpoint/', 'src/engine/listener/', 'src/openapi/'],
-};
 
 /** Rooms that only these files may import, from whatever floor: all others work without them. */
 const DOORS = { gate: ['nodes/modelet-gate.ts'] };
 
 /** The files that may import a package. */
 const PACKAGES = {
-  '@msgpack/msgpack': ['src/endpoint/values/msgpack.ts'],
+  '@msgpack/msgpack': ['src/http/values/msgpack.ts'],
   '@opentelemetry/api': ['src/observe/export/tracing.ts'],
   bullmq: [
     'src/broker/broker-link.ts',
     'src/broker/broker-packages.ts',
     'src/broker/jobs.ts',
-    'src/remote/batch-queue.ts',
-    'src/store/process/bullmq-commands.ts',
+    'src/hosts/batch-queue.ts',
+    'src/gate/store/process/bullmq-commands.ts',
   ],
   ajv: ['src/config/validate.ts', 'src/config/payload-schema.ts'],
   'ajv/dist/2020.js': ['src/config/payload-schema.ts'],
   'ajv-formats': ['src/config/payload-schema.ts'],
-  'lru-cache': ['src/engine/stage/response-cache.ts'],
+  'lru-cache': ['src/runtime/engine/stage/response-cache.ts'],
   'node:child_process': ['src/process/affinity.ts', 'src/process/parent/launch.ts'],
   pino: ['src/observe/log/log.ts'],
-  piscina: ['src/engine/pools/thread-worker.ts'],
+  piscina: ['src/runtime/engine/pools/thread-worker.ts'],
   'prom-client': ['src/observe/export/collect.ts'],
   redis: [
     'src/broker/broker-link.ts',
     'src/broker/broker-packages.ts',
     'src/broker/job-events.ts',
     'src/gate/sources/redis-client.ts',
-    'src/remote/registry.ts',
+    'src/hosts/registry.ts',
   ],
   undici: ['src/gate/sources/http-endpoint.ts'],
-  ws: ['src/endpoint/sockets/sockets.ts'],
+  ws: ['src/http/sockets/sockets.ts'],
 };
 /** Packages that every file of some rooms may import. Of `express`, only types are used. */
 const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'gate', 'nodes'], express: ['node-red'] };
@@ -67,19 +64,19 @@ const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'gate', 'nodes'], express: 
 /** Pairs of folders that run in different processes. They share only `wire` and the files directly in `src/process`. */
 const SIDES = [
   ['src/process/parent/', 'src/process/child/'],
-  ['src/engine/', 'src/server/'],
-  ['src/engine/', 'src/worker/'],
-  ['src/store/client/', 'src/store/process/'],
-  ['src/process/parent/', 'src/worker/'],
+  ['src/runtime/engine/', 'src/runtime/service/'],
+  ['src/runtime/engine/', 'src/runtime/worker/'],
+  ['src/gate/store/client/', 'src/gate/store/process/'],
+  ['src/process/parent/', 'src/runtime/worker/'],
 ];
 /** Entry files of processes and threads. Their parents find them by URL. */
 const ENTRIES = [
   'src/headless/main.ts',
   'src/programs/engine.ts',
-  'src/store/process/main.ts',
-  'src/worker/main.ts',
-  'src/worker/onnx/inspect.ts',
-  'src/worker/thread.ts',
+  'src/gate/store/process/main.ts',
+  'src/runtime/worker/main.ts',
+  'src/runtime/worker/onnx/inspect.ts',
+  'src/runtime/worker/thread.ts',
 ];
 /** Most source files in one folder. */
 const MOST_FILES = 12;
@@ -92,8 +89,8 @@ const REASONS = {
   'src/config/modules.ts': 'names of modules need Node.js, which knows its own, and the formats have none',
   'src/config/schemas/': 'one table per node type',
   'src/core/objects.ts': 'rooms that do not know each other tell the same kinds of objects apart',
-  'src/endpoint/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',
-  'src/engine/stage/stage-host.ts': 'an interface that keeps the parts of a stage from importing the stage',
+  'src/http/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',
+  'src/runtime/engine/stage/stage-host.ts': 'an interface that keeps the parts of a stage from importing the stage',
   'src/gate/sources/': 'one file per source of a budget',
   'src/headless/compile-flows.ts': 'a compiled flow file is what every other file of the room starts from',
   'src/index.ts': 'the entry of the package',
@@ -101,9 +98,9 @@ const REASONS = {
   'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with its own permission',
   'src/node-red/deploy/broker-access.ts': 'deploys and the stores of gates read it, and gates are a separate house',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
-  'src/worker/main.ts': 'the entry of a process',
-  'src/worker/onnx/inspect.ts': 'the entry of a process',
-  'src/worker/sources/load.ts': 'the only file that knows all kinds of sources',
+  'src/runtime/worker/main.ts': 'the entry of a process',
+  'src/runtime/worker/onnx/inspect.ts': 'the entry of a process',
+  'src/runtime/worker/sources/load.ts': 'the only file that knows all kinds of sources',
 };
 
 const files = ['src', 'nodes'].flatMap((folder) =>
@@ -153,10 +150,9 @@ function importsOf(file) {
 }
 
 function roomOf(file) {
-  const room = Object.keys(FOLDERS).find((name) => FOLDERS[name].some((folder) => file.startsWith(folder)));
-  if (room) return room;
-  const [first, second] = file.split('/');
-  return first === 'src' ? second : first;
+  const [first, second, third] = file.split('/');
+  if (first !== 'src') return first;
+  return second === 'runtime' ? `${second}/${third}` : second;
 }
 
 function floorOf(room) {

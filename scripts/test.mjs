@@ -163,7 +163,9 @@ const jobs = chooseJobs();
 if (jobs.length === 0) {
   const names = [...words, ...(options.of ?? [])].map((word) => `"${word}"`).join(' or ');
   const is = options.of ? 'runs the source file' : 'is called';
-  console.error(`No test file ${is} ${names}. Names are paths, such as nodered/messages/load or src/engine/engine.ts.`);
+  console.error(
+    `No test file ${is} ${names}. Names are paths, such as nodered/messages/load or src/runtime/engine/engine.ts.`,
+  );
   process.exit(1);
 }
 const usual = isChosen ? '' : `; usually ${options.full ? '30' : '5'} minutes on two free cores`;

@@ -11,4 +11,4 @@ export {
   type ModeletMetrics,
   type Sequence,
   StepModelet,
-} from './worker/modelet/modelet.ts';
+} from './runtime/worker/modelet/modelet.ts';

@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import { parseListen } from '../config/formats/listen.ts';
 import type { ListenAddress } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
-import { readHost } from './host/host-options.ts';
-import type { HostSpec } from './host/worker-host.ts';
+import { readHost } from '../hosts/worker-host/host-options.ts';
+import type { HostSpec } from '../hosts/worker-host/worker-host.ts';
 
 /** Exit codes, which docs/headless.md lists. */
 export const EXIT = { done: 0, refused: 1, usage: 2 } as const;

@@ -1,10 +1,10 @@
 /** Compiles the flows of a file for a process without Node-RED: its endpoints, and what their runtimes need. */
 
 import { barredBySettings, httpRoot } from '../config/http/http-settings.ts';
-import { flawOf } from '../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../flow/http/endpoints.ts';
 import { type CompiledDefinitions, compileDefinitions } from '../flow/read/compile-definitions.ts';
 import { v2Paths } from '../flow/read/compiled-nodes.ts';
+import { flawOf } from '../http/served-endpoint.ts';
 import type { FlowSource } from './flow-file.ts';
 
 export interface HeadlessFlows extends CompiledDefinitions {

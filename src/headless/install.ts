@@ -2,8 +2,8 @@
 import { userFolder } from '../config/folders.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { Log } from '../observe/log/log.ts';
-import { type Installation, Installer, type InstallPlan } from '../server/install/installation.ts';
-import { planRequirements } from '../server/install/python-packages.ts';
+import { type Installation, Installer, type InstallPlan } from '../runtime/service/install/installation.ts';
+import { planRequirements } from '../runtime/service/install/python-packages.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
 type FailedInstallation = Extract<Installation, { state: 'failed' }>;

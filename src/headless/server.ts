@@ -11,12 +11,12 @@ import { httpRoot, jsonLimit, pathRules } from '../config/http/http-settings.ts'
 import type { ListenerSpec } from '../core/endpoints.ts';
 import { originsOf, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { withVersions } from '../flow/versions.ts';
+import { apiOf } from '../http/openapi/api.ts';
+import { buildDocument } from '../http/openapi/document.ts';
 import type { Log } from '../observe/log/log.ts';
-import { apiOf } from '../openapi/api.ts';
-import { buildDocument } from '../openapi/document.ts';
-import type { Machine } from '../server/runtime-pins.ts';
-import { DRAIN_MS, Service } from '../server/service.ts';
-import type { LiveShares } from '../server/versions/live-shares.ts';
+import type { Machine } from '../runtime/service/runtime-pins.ts';
+import { DRAIN_MS, Service } from '../runtime/service/service.ts';
+import type { LiveShares } from '../runtime/service/versions/live-shares.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
 type ServerState = 'starting' | 'serving' | 'draining' | 'ended';

@@ -1,6 +1,6 @@
 /**
  * All that the rest of this package knows of dispatch gates: a message may hold leases, which end with its request.
- * Gates connect themselves when Node-RED loads the gate node (src/node-red/gate). Without them no message holds a lease.
+ * Gates connect themselves when Node-RED loads the gate node (src/gate/node-red). Without them no message holds a lease.
  */
 import type { Node, NodeStatus } from 'node-red';
 import type { MessageLimits } from '../config/compile.ts';

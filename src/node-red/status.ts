@@ -1,9 +1,9 @@
 /** Updates the badges of stages, batchers and gates at most once a second. */
 import type { Node, NodeStatus } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
-import type { GatherCounts } from '../ledger/gathers.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../observe/views/snapshot.ts';
 import { batcherWords, headline, stageWords } from '../observe/views/words.ts';
+import type { GatherCounts } from '../runtime/desk/gathers.ts';
 import type { Deployment } from './deploy/deployment.ts';
 import type { LiveNode } from './live-nodes.ts';
 

@@ -1,13 +1,13 @@
 /** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { type LogRecord, STATUS_INTERVAL_MS } from '../core/model.ts';
-import { Engine, type EngineOutput } from '../engine/engine.ts';
-import { LazyListener } from '../engine/listener/lazy-listener.ts';
-import { SupervisedPool } from '../engine/pools/supervised-pool.ts';
-import type { StageHost } from '../engine/stage/stage-host.ts';
+import { RemotePool } from '../hosts/remote-pool.ts';
+import { LazyListener } from '../http/listener/lazy-listener.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
-import { RemotePool } from '../remote/remote-pool.ts';
+import { Engine, type EngineOutput } from '../runtime/engine/engine.ts';
+import { SupervisedPool } from '../runtime/engine/pools/supervised-pool.ts';
+import type { StageHost } from '../runtime/engine/stage/stage-host.ts';
 import type { Channel } from '../wire/channel/channel.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';

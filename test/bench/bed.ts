@@ -8,7 +8,7 @@ import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { allowedCpus } from '../../src/process/affinity.ts';
 import { probeLauncher } from '../../src/process/parent/launch.ts';
-import { Service } from '../../src/server/service.ts';
+import { Service } from '../../src/runtime/service/service.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { sleep } from './measure.ts';

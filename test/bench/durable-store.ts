@@ -2,11 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { QueueClient } from '../../src/gate/store/client/queue-client.ts';
+import { openDatabase } from '../../src/gate/store/process/sqlite.ts';
+import { SqliteQueue } from '../../src/gate/store/process/sqlite-queue.ts';
+import { type QueueItem, type WorkQueue, whyNoSqlite } from '../../src/gate/store/work-queue.ts';
 import { probeLauncher } from '../../src/process/parent/launch.ts';
-import { QueueClient } from '../../src/store/client/queue-client.ts';
-import { openDatabase } from '../../src/store/process/sqlite.ts';
-import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
-import { type QueueItem, type WorkQueue, whyNoSqlite } from '../../src/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { local } from '../store/bed.ts';
 import { interleave, median } from './measure.ts';

@@ -6,11 +6,11 @@
 
 import { BrokerLink } from '../../src/broker/broker-link.ts';
 import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
-import { HostedStage, type HostedStageSpec } from '../../src/headless/host/hosted-stage.ts';
-import type { SubmitRequest } from '../../src/ledger/desk.ts';
-import { BATCH_LEASES } from '../../src/remote/batch-queue.ts';
-import { type HostReport, readPublished } from '../../src/remote/entries.ts';
-import { HEARTBEAT_MS, RemoteRegistry } from '../../src/remote/registry.ts';
+import { BATCH_LEASES } from '../../src/hosts/batch-queue.ts';
+import { type HostReport, readPublished } from '../../src/hosts/entries.ts';
+import { HEARTBEAT_MS, RemoteRegistry } from '../../src/hosts/registry.ts';
+import { HostedStage, type HostedStageSpec } from '../../src/hosts/worker-host/hosted-stage.ts';
+import type { SubmitRequest } from '../../src/runtime/desk/desk.ts';
 import { sleep } from './measure.ts';
 
 const [, , url = '', runtime = '', secret = '', count = '', itemMs = ''] = process.argv;

@@ -8,7 +8,7 @@ import { BrokerLink } from '../../src/broker/broker-link.ts';
 import { type JobEvent, JobEvents } from '../../src/broker/job-events.ts';
 import { outcomeOfJob } from '../../src/broker/jobs.ts';
 import type { RemotePlace } from '../../src/core/model.ts';
-import { BATCH_LEASES, BatchQueue } from '../../src/remote/batch-queue.ts';
+import { BATCH_LEASES, BatchQueue } from '../../src/hosts/batch-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { startHost } from '../fixtures/headless.ts';
 import { Redis } from '../fixtures/redis.ts';

@@ -12,21 +12,21 @@ import { parsePublicPath } from '../../src/config/formats/urls.ts';
 import { parseModuleName } from '../../src/config/modules.ts';
 import { compilePayloadSchema, describeProblems } from '../../src/config/payload-schema.ts';
 import { isDecimal, withoutSurrounding, withoutTrailing } from '../../src/core/text.ts';
-import { checkMediaType, decodeBody } from '../../src/endpoint/body.ts';
-import { textForClient } from '../../src/endpoint/client-text.ts';
-import { answerForm, enterRequest } from '../../src/endpoint/request-head.ts';
+import { receipt } from '../../src/gate/node-red/durable/durable-answers.ts';
+import { gateBadge } from '../../src/gate/node-red/gate-badge.ts';
+import { endOfMessage } from '../../src/gate/node-red/message-leases.ts';
 import { readSeries } from '../../src/gate/sources/exposition.ts';
 import { selectorsOf } from '../../src/gate/sources/selectors.ts';
-import { receipt } from '../../src/node-red/gate/durable/durable-answers.ts';
-import { gateBadge } from '../../src/node-red/gate/gate-badge.ts';
-import { endOfMessage } from '../../src/node-red/gate/message-leases.ts';
+import { checkMediaType, decodeBody } from '../../src/http/body.ts';
+import { textForClient } from '../../src/http/client-text.ts';
+import { templatesOf } from '../../src/http/openapi/path-template.ts';
+import { answerForm, enterRequest } from '../../src/http/request-head.ts';
 import { GuardedEndpoints } from '../../src/node-red/http/http-hold.ts';
 import { oneLine } from '../../src/node-red/log.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 import { checkTimeout, numberIn, stripConnectionHeaders } from '../../src/node-red/request/messages.ts';
 import { parseTraceparent } from '../../src/observe/export/tracing.ts';
 import { withoutSecrets } from '../../src/observe/log/log.ts';
-import { templatesOf } from '../../src/openapi/path-template.ts';
 import { Lines } from '../../src/process/lines.ts';
 import { StderrTail } from '../../src/process/parent/output.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
@@ -164,7 +164,7 @@ describe('twice the text from outside takes at most three times as long', () => 
   }
 
   test('a result of a Python modelet', { skip: WITHOUT_PYTHON }, () => {
-    const folder = fileURLToPath(new URL('../../src/worker/python', import.meta.url));
+    const folder = fileURLToPath(new URL('../../src/runtime/worker/python', import.meta.url));
     const script = `
 import sys, time
 sys.path.insert(0, ${JSON.stringify(folder)})

@@ -34,3 +34,17 @@ test('the table of rooms has every folder of src, and no other', () => {
     .map(({ name }) => `src/${name}`);
   assert.deepEqual([...rooms].sort(), [...folders, 'nodes'].sort());
 });
+
+const HOUSES = ['flow', 'gate', 'headless', 'hosts', 'http', 'node-red', 'runtime'];
+
+for (const house of HOUSES) {
+  test(`src/${house} begins with a README of at most 40 lines, whose files exist`, () => {
+    const folder = join(repositoryRoot, 'src', house);
+    const text = readFileSync(join(folder, 'README.md'), 'utf8');
+    assert.ok(text.trimEnd().split('\n').length <= 40);
+    const named = [...text.matchAll(/`([\w./-]+\.ts|[\w-]+(?:\/[\w-]+)+)`/g)].map(([, file]) => file as string);
+    assert.notEqual(named.length, 0, 'it names no file to start with');
+    const missing = named.filter((file) => ![folder, repositoryRoot].some((from) => existsSync(join(from, file))));
+    assert.deepEqual(missing, []);
+  });
+}

@@ -1,7 +1,7 @@
 /** Badges as the code makes them, each with its meaning: the table of docs/operations/troubleshooting.md. */
 import type { NodeStatus } from 'node-red';
 import type { WorkerStatus } from '../../src/core/model.ts';
-import { gateBadge } from '../../src/node-red/gate/gate-badge.ts';
+import { gateBadge } from '../../src/gate/node-red/gate-badge.ts';
 import { batcherBadge, feedBadge, invalidBadge, metricsBadge, stageBadge } from '../../src/node-red/status.ts';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../../src/observe/views/snapshot.ts';

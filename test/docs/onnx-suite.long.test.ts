@@ -12,7 +12,7 @@ import { test } from 'node:test';
 import { parseOnnxOptions } from '../../src/config/onnx-options.ts';
 import { fromHalfBits } from '../../src/core/float16.ts';
 import type { Tensor } from '../../src/core/tensor.ts';
-import { loadOnnx } from '../../src/worker/sources/onnx.ts';
+import { loadOnnx } from '../../src/runtime/worker/sources/onnx.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { context, definition } from '../worker/rig.ts';

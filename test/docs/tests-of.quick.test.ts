@@ -22,13 +22,13 @@ function assertFinds(path: string, ending: string): void {
 }
 
 test('the tests of forks and of gathers are found by the paths of their files', () => {
-  assertFinds('src/engine/routes/forks.ts', '/forks');
-  assertFinds('src/ledger/gathers.ts', '/gathers');
+  assertFinds('src/runtime/engine/routes/forks.ts', '/forks');
+  assertFinds('src/runtime/desk/gathers.ts', '/gathers');
 });
 
 test('a file that has moved keeps its tests, by the end of its path', () => {
   assertFinds('src/other/engine/routes/forks.ts', '/forks');
-  assert.deepEqual(testsOf('forks.ts'), testsOf('src/engine/routes/forks.ts'));
+  assert.deepEqual(testsOf('forks.ts'), testsOf('src/runtime/engine/routes/forks.ts'));
 });
 
 test('a file without tests has none', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { isModeletError } from '../../src/core/errors.ts';
-import { decodeBody, type RequestBody } from '../../src/endpoint/body.ts';
+import { decodeBody, type RequestBody } from '../../src/http/body.ts';
 
 const DEFAULT = ['application/json', 'application/msgpack'];
 const PACKED = Buffer.from([0x92, 0xcd, 0xff, 0xfe, 0xa1, 0x61]);

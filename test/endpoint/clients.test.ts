@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { ClientKey } from '../../src/core/endpoints.ts';
 import type { ModeletError } from '../../src/core/errors.ts';
-import { type AdmittedResponse, Clients, fullBucket, takeToken } from '../../src/endpoint/access.ts';
+import { type AdmittedResponse, Clients, fullBucket, takeToken } from '../../src/http/access.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const KEY = 'a-key-of-somebody';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { answerForm, isInRanges, mediaKindOf, mediaTypeOf } from '../../src/endpoint/request-head.ts';
+import { answerForm, isInRanges, mediaKindOf, mediaTypeOf } from '../../src/http/request-head.ts';
 
 describe('Content-Type', () => {
   const kinds: readonly (readonly [header: string, kind: string | null])[] = [

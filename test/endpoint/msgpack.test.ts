@@ -5,7 +5,7 @@ import { decode } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { isModeletError, type ModeletError } from '../../src/core/errors.ts';
 import { elementType } from '../../src/core/tensor.ts';
-import { decodeMsgpack, encodeMsgpack } from '../../src/endpoint/values/msgpack.ts';
+import { decodeMsgpack, encodeMsgpack } from '../../src/http/values/msgpack.ts';
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 

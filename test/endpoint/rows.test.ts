@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
-import { Rows } from '../../src/endpoint/rows.ts';
-import type { EndpointRequest } from '../../src/endpoint/served-endpoint.ts';
-import { Ledger } from '../../src/ledger/desk.ts';
+import { Rows } from '../../src/http/rows.ts';
+import type { EndpointRequest } from '../../src/http/served-endpoint.ts';
+import { Ledger } from '../../src/runtime/desk/desk.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ModeletDescription } from '../../src/core/model.ts';
-import { inferAnswer } from '../../src/endpoint/v2/infer-answer.ts';
-import type { InferRequest } from '../../src/endpoint/v2/infer-request.ts';
-import { outputsOf as metadataOf, promisedOutputs } from '../../src/endpoint/v2/metadata.ts';
+import { inferAnswer } from '../../src/http/v2/infer-answer.ts';
+import type { InferRequest } from '../../src/http/v2/infer-request.ts';
+import { outputsOf as metadataOf, promisedOutputs } from '../../src/http/v2/metadata.ts';
 
 interface AnsweredOutput {
   readonly name: string;

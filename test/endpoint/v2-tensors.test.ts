@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { inferAnswer } from '../../src/endpoint/v2/infer-answer.ts';
-import { type InferRequest, readInferRequest } from '../../src/endpoint/v2/infer-request.ts';
+import { inferAnswer } from '../../src/http/v2/infer-answer.ts';
+import { type InferRequest, readInferRequest } from '../../src/http/v2/infer-request.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 
 interface AnsweredOutput {

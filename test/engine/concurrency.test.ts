@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
-import { RunTimeout } from '../../src/engine/pools/pool.ts';
+import { RunTimeout } from '../../src/runtime/engine/pools/pool.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, stage, upTo } from './rig.ts';
 

@@ -18,10 +18,10 @@ import {
   type PoolHealth,
   type Room,
   RunTimeout,
-} from '../../src/engine/pools/pool.ts';
-import type { StagePool } from '../../src/engine/pools/stage-pools.ts';
-import { hopsOf } from '../../src/engine/stage/hops.ts';
-import type { Hop, Item } from '../../src/engine/stage/item.ts';
+} from '../../src/runtime/engine/pools/pool.ts';
+import type { StagePool } from '../../src/runtime/engine/pools/stage-pools.ts';
+import { hopsOf } from '../../src/runtime/engine/stage/hops.ts';
+import type { Hop, Item } from '../../src/runtime/engine/stage/item.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
 import type { TouchedFile } from '../../src/wire/frames/bodies.ts';

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { FILE_WATCH, FileWatch } from '../../src/engine/pools/hot-edit.ts';
+import { FILE_WATCH, FileWatch } from '../../src/runtime/engine/pools/hot-edit.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { until } from '../fixtures/polling.ts';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
-import { FILE_WATCH } from '../../src/engine/pools/hot-edit.ts';
+import { FILE_WATCH } from '../../src/runtime/engine/pools/hot-edit.ts';
 import { until } from '../fixtures/polling.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInThisContext } from 'node:vm';
-import { itemOn } from '../../src/engine/stage/item.ts';
+import { itemOn } from '../../src/runtime/engine/stage/item.ts';
 import { item } from '../wire/frame-values.ts';
 
 test('an item is no dictionary for V8, and has all fields of the item on the wire', (t) => {

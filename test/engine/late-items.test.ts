@@ -1,7 +1,7 @@
 /** A stage passes over late items while it gets more than it can answer in time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StageQueue } from '../../src/engine/stage/stage-queue.ts';
+import { StageQueue } from '../../src/runtime/engine/stage/stage-queue.ts';
 import { ids, NEVER, queued } from './queued.ts';
 import { Rig } from './rig.ts';
 

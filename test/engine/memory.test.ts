@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Growth } from '../../src/engine/routes/memory.ts';
+import { Growth } from '../../src/runtime/engine/routes/memory.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 

@@ -1,5 +1,5 @@
 /** Items as a stage's queue has them. */
-import { type Item, type LiveLeg, MOVING, NO_MEMORY, type RouteStage } from '../../src/engine/stage/item.ts';
+import { type Item, type LiveLeg, MOVING, NO_MEMORY, type RouteStage } from '../../src/runtime/engine/stage/item.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Batching } from '../../src/core/model.ts';
-import { RunTimeout } from '../../src/engine/pools/pool.ts';
+import { RunTimeout } from '../../src/runtime/engine/pools/pool.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 

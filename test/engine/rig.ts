@@ -4,7 +4,7 @@ import type { EnginePlan, StageDefinition } from '../../src/config/stage-definit
 import type { LogRecord } from '../../src/core/model.ts';
 import { SINGLE_ITEMS } from '../../src/core/model.ts';
 import type { Route } from '../../src/core/routes/route.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import { Engine } from '../../src/runtime/engine/engine.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import type { DescribedStage } from '../../src/wire/frames/bodies.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';

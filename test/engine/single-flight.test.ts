@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import { RunTimeout } from '../../src/engine/pools/pool.ts';
+import { RunTimeout } from '../../src/runtime/engine/pools/pool.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
 import { ask, caching, counts, how } from './caching.ts';

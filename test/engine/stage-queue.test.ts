@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Item, MOVING, RUNNING } from '../../src/engine/stage/item.ts';
-import { StageQueue } from '../../src/engine/stage/stage-queue.ts';
+import { type Item, MOVING, RUNNING } from '../../src/runtime/engine/stage/item.ts';
+import { StageQueue } from '../../src/runtime/engine/stage/stage-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { ids, NEVER, queued } from './queued.ts';
 

@@ -1,6 +1,6 @@
 /** Faults of a worker process. */
 import assert from 'node:assert/strict';
-import { CIRCUIT } from '../../src/engine/pools/circuit.ts';
+import { CIRCUIT } from '../../src/runtime/engine/pools/circuit.ts';
 import { until } from '../fixtures/polling.ts';
 import { kill9 } from '../fixtures/processes.ts';
 import { BATCH, type FaultGroup } from './fault.ts';

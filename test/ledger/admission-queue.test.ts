@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { AdmissionQueue } from '../../src/ledger/admission-queue.ts';
+import { AdmissionQueue } from '../../src/runtime/desk/admission-queue.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 

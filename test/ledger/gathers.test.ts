@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import { type GatherTerms, neededOf } from '../../src/core/routes/gather.ts';
-import { type Gathered, Gathers } from '../../src/ledger/gathers.ts';
+import { type Gathered, Gathers } from '../../src/runtime/desk/gathers.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const NAMES = ['a', 'b', 'c', 'd'];

@@ -22,7 +22,7 @@ export interface Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a request settles twice',
-    file: 'src/ledger/desk.ts',
+    file: 'src/runtime/desk/desk.ts',
     find: 'this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
     replace: 'for (const _ of [1, 2]) this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
     suite: 'ledger/ledger',
@@ -30,7 +30,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the items of a dead worker do not fail',
-    file: 'src/engine/stage/stage.ts',
+    file: 'src/runtime/engine/stage/stage.ts',
     find: 'this.#host.onFailed(item, workerLost(this.name, worker, error, wasAlone));',
     replace: 'void [item, worker, workerLost];',
     suite: 'faults/service',
@@ -38,7 +38,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'what was sent ahead to a dead worker is forgotten',
-    file: 'src/engine/stage/stage.ts',
+    file: 'src/runtime/engine/stage/stage.ts',
     find: 'this.#queue.putBack(this.#end(notStarted));',
     replace: 'this.#end(notStarted);',
     suite: 'processes/workers/worker-death',
@@ -46,7 +46,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the first item of a queue never expires there',
-    file: 'src/engine/stage/stage-queue.ts',
+    file: 'src/runtime/engine/stage/stage-queue.ts',
     find: 'const expired = this.#removeAll((item) => item.deadline <= now);',
     replace:
       'const [first] = this.#items;\n    const expired = this.#removeAll((item) => item !== first && item.deadline <= now);',
@@ -79,7 +79,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the timer of each settled request stays',
-    file: 'src/ledger/desk.ts',
+    file: 'src/runtime/desk/desk.ts',
     find: 'request.timer?.cancel();',
     replace: '',
     suite: 'faults/service',
@@ -95,7 +95,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the time-out of a run is ignored',
-    file: 'src/engine/pools/workers/workload.ts',
+    file: 'src/runtime/engine/pools/workers/workload.ts',
     find: 'this.#host.kill(new RunTimeout(limitMs));',
     replace: 'void RunTimeout;',
     suite: 'faults/service',
@@ -103,7 +103,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'retryLost runs the lost items together again',
-    file: 'src/engine/stage/stage.ts',
+    file: 'src/runtime/engine/stage/stage.ts',
     find: 'this.#queue.putBack(this.#end(running.filter(again)), true);',
     replace: 'this.#queue.putBack(this.#end(running.filter(again)), false);',
     suite: 'processes/workers/retry-lost',
@@ -111,7 +111,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a response cache keeps what an older modelet made',
-    file: 'src/engine/stage/response-cache.ts',
+    file: 'src/runtime/engine/stage/response-cache.ts',
     find: 'this.#cache?.clear();',
     replace: '',
     suite: 'engine/single-flight-model',
@@ -119,7 +119,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'requests share the run of an older worker after a restart',
-    file: 'src/engine/stage/response-cache.ts',
+    file: 'src/runtime/engine/stage/response-cache.ts',
     find: 'if (current) {',
     replace: 'if (current || !current) {',
     suite: 'engine/response-cache',
@@ -127,7 +127,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'who shares a run goes with the one that began it',
-    file: 'src/engine/stage/response-cache.ts',
+    file: 'src/runtime/engine/stage/response-cache.ts',
     find: 'if (run.isWanted) return null;',
     replace: 'if (run.isWanted && request !== run.item) return null;',
     suite: 'engine/single-flight',
@@ -167,7 +167,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the circuit never opens',
-    file: 'src/engine/pools/circuit.ts',
+    file: 'src/runtime/engine/pools/circuit.ts',
     find: 'if (deaths.length < CIRCUIT.deaths) {',
     replace: 'if (deaths.length < CIRCUIT.deaths * 1000) {',
     suite: 'processes/batches/circuit',
@@ -248,7 +248,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'saving a file as it was gives its stage new workers',
-    file: 'src/engine/pools/hot-edit.ts',
+    file: 'src/runtime/engine/pools/hot-edit.ts',
     find: ' && hash !== before)',
     replace: ')',
     suite: 'engine/file-watch',
@@ -256,7 +256,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a deploy goes back behind what has been saved since',
-    file: 'src/engine/pools/stage-pools.ts',
+    file: 'src/runtime/engine/pools/stage-pools.ts',
     find: 'this.#successor = this.#revision === this.#presentRevision ? null',
     replace:
       "const [deployed] = this.#revision.split(' ');\n    this.#successor = this.#presentRevision.startsWith(deployed + ' ') && this.#successor ? null",
@@ -265,7 +265,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a stored item ends when it is sent on, before anything was done with it',
-    file: 'src/node-red/gate/durable/durable-room.ts',
+    file: 'src/gate/node-red/durable/durable-room.ts',
     find: 'this.#runs.set(lease.id, claim);',
     replace:
       "this.#runs.set(lease.id, claim);\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
@@ -274,7 +274,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'who has lost the lease of a stored item can end it all the same',
-    file: 'src/store/process/sqlite-statements.ts',
+    file: 'src/gate/store/process/sqlite-statements.ts',
     find: 'AND token = ? RETURNING attempts`',
     replace: "AND ? <> '' RETURNING attempts`",
     suite: 'store/conformance',
@@ -282,7 +282,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'what is claimed of a store never comes back by itself',
-    file: 'src/store/process/sqlite-queue.ts',
+    file: 'src/gate/store/process/sqlite-queue.ts',
     find: 'const lease = [token, this.#time.now() + leaseMs, leaseMs];',
     replace: 'const lease = [token, Number.MAX_SAFE_INTEGER, leaseMs];',
     suite: 'store/conformance',
@@ -290,7 +290,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an item on a broker that ended a lease is claimed beside others',
-    file: 'src/store/process/bullmq-commands.ts',
+    file: 'src/gate/store/process/bullmq-commands.ts',
     find: 'return progress === ALONE || Number(stalledCounter) > 0;',
     replace: 'return progress === ALONE;',
     suite: 'store/broker',
@@ -298,7 +298,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'new code is described as the code before it',
-    file: 'src/engine/pools/description.ts',
+    file: 'src/runtime/engine/pools/description.ts',
     find: 'isDeepStrictEqual(description, this.#told)',
     replace: '(this.#told && isDeepStrictEqual(1, 1))',
     suite: 'engine/deploys',
@@ -306,7 +306,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'references within a schema do not follow it into the OpenAPI document',
-    file: 'src/openapi/embed.ts',
+    file: 'src/http/openapi/embed.ts',
     find: 'at + fragment(pointer)',
     replace: "(at && '#') + fragment(pointer)",
     suite: 'openapi/embed',
@@ -314,7 +314,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'endpoints of other runtimes are described in public',
-    file: 'src/openapi/api.ts',
+    file: 'src/http/openapi/api.ts',
     find: 'services === null || runtimes',
     replace: 'shown.size > 0 || runtimes',
     suite: 'nodered/clients/openapi',
@@ -338,7 +338,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an engine that dies takes the share of a version along',
-    file: 'src/server/service.ts',
+    file: 'src/runtime/service/service.ts',
     find: 'complete: (plan) => this.#shares.fill(plan),',
     replace: 'complete: (plan) => plan,',
     suite: 'processes/batches/versions',
@@ -346,7 +346,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a version that was rolled back gets requests again after a restart',
-    file: 'src/server/versions/shares-file.ts',
+    file: 'src/runtime/service/versions/shares-file.ts',
     find: 'return stages.filter(isSaved);',
     replace: 'return stages.filter(isSaved).slice(0, 0);',
     suite: 'nodered/messages/versions-kept',
@@ -354,7 +354,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'patient requests fill the queue of a version',
-    file: 'src/engine/routes/router.ts',
+    file: 'src/runtime/engine/routes/router.ts',
     find: 'if (item.patient && !item.passed && stage !== baseStage(item)) this.#admission.enter(item);',
     replace: 'if (item.id < 0) this.#admission.enter(item);',
     suite: 'engine/version-admission',

@@ -4,7 +4,7 @@ import type { Mutation } from './edits.ts';
 export const FORK_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the other branches run on when one has failed',
-    file: 'src/engine/routes/forks.ts',
+    file: 'src/runtime/engine/routes/forks.ts',
     find: 'for (const branch of this.#open.keys()) this.#host.drop(branch);',
     replace: 'void this.#host.drop;',
     suite: 'engine/forks',
@@ -12,7 +12,7 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an error in front of a fork is no outcome of its branches',
-    file: 'src/engine/routes/router.ts',
+    file: 'src/runtime/engine/routes/router.ts',
     find: "if (next?.kind !== 'fork') {",
     replace: "if (next?.kind !== 'fork' || next) {",
     suite: 'engine/forks',
@@ -20,7 +20,7 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'branches that came in time are lost at the deadline of the request',
-    file: 'src/engine/routes/forks.ts',
+    file: 'src/runtime/engine/routes/forks.ts',
     find: 'this.#item.deadline - BEFORE_DEADLINE_MS',
     replace: 'this.#item.deadline + BEFORE_DEADLINE_MS',
     suite: 'engine/forks',
@@ -28,7 +28,7 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'one full way of a switch holds all others back',
-    file: 'src/engine/routes/router.ts',
+    file: 'src/runtime/engine/routes/router.ts',
     find: "if (next?.kind === 'choice') return following.some",
     replace: "if (next?.kind === 'choice') return following.every",
     suite: 'engine/forks',

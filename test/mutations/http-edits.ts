@@ -4,7 +4,7 @@ import type { Mutation } from './edits.ts';
 export const HTTP_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'room is made for what a few bytes of msgpack claim',
-    file: 'src/endpoint/values/msgpack.ts',
+    file: 'src/http/values/msgpack.ts',
     find: 'const { wide } = shapeOf(bytes);',
     replace: 'const wide = shapeOf.length > 0;',
     suite: 'endpoint/msgpack',
@@ -21,7 +21,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a client that does not read its stream does not slow the modelet down',
-    file: 'src/endpoint/streaming/result-stream.ts',
+    file: 'src/http/streaming/result-stream.ts',
     find: 'if (!response.writableNeedDrain || response.destroyed) {',
     replace: 'if (response !== null) {',
     suite: 'processes/endpoints/endpoint-streams',
@@ -86,7 +86,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the rows of a request that has ended run on',
-    file: 'src/endpoint/rows.ts',
+    file: 'src/http/rows.ts',
     find: 'for (const id of state.open.values())',
     replace: 'for (const id of [] as RequestNumber[])',
     suite: 'endpoint/rows',
@@ -94,7 +94,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an answer has its rows in the order in which they came',
-    file: 'src/endpoint/rows.ts',
+    file: 'src/http/rows.ts',
     find: 'state.results[row] = outcome.value;',
     replace: 'state.results.push(outcome.value);',
     suite: 'endpoint/rows',

@@ -1,8 +1,8 @@
 /** Endpoints and documents of tests, described tersely; a document is valid, or the test fails. */
 import assert from 'node:assert/strict';
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { buildDocument, type OpenApiDocument, type Operation } from '../../src/openapi/document.ts';
-import type { ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../../src/openapi/endpoint.ts';
+import { buildDocument, type OpenApiDocument, type Operation } from '../../src/http/openapi/document.ts';
+import type { ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../../src/http/openapi/endpoint.ts';
 
 const validator = new Validator();
 const MEDIA_TYPES = ['application/json', 'application/msgpack'];

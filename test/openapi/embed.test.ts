@@ -5,7 +5,7 @@ import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { default as addFormats } from 'ajv-formats';
 import type { PayloadSchema } from '../../src/core/model.ts';
-import { buildDocument } from '../../src/openapi/document.ts';
+import { buildDocument } from '../../src/http/openapi/document.ts';
 import { bodySchema, documentOf, endpoint, input, operation } from './api.ts';
 
 const DRAFT_07 = 'http://json-schema.org/draft-07/schema#';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { PayloadSchema } from '../../src/core/model.ts';
-import { buildDocument } from '../../src/openapi/document.ts';
-import type { ApiAnswer, ApiEndpoint, ApiInput } from '../../src/openapi/endpoint.ts';
+import { buildDocument } from '../../src/http/openapi/document.ts';
+import type { ApiAnswer, ApiEndpoint, ApiInput } from '../../src/http/openapi/endpoint.ts';
 import { assertValid } from './api.ts';
 
 // The validator decodes a reference before it looks for its fragment: a name with # would be another one to it.

@@ -124,9 +124,9 @@ describe('package: the tarball', () => {
     ];
     const entries = [
       'dist/src/programs/engine.js',
-      'dist/src/store/process/main.js',
-      'dist/src/worker/main.js',
-      'dist/src/worker/python/main.py',
+      'dist/src/gate/store/process/main.js',
+      'dist/src/runtime/worker/main.js',
+      'dist/src/runtime/worker/python/main.py',
     ];
     const halves = TYPES.flatMap((type) => [`dist/nodes/${type}.js`, `dist/nodes/${type}.html`]);
     const locales = ['en-US', 'zh-CN'].flatMap((language) =>

@@ -1,7 +1,7 @@
 /** Metrics of modelets on worker hosts: totals are reported again and again, and each gain counts once. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OwnGains, type OwnTotals } from '../../src/remote/own-gains.ts';
+import { OwnGains, type OwnTotals } from '../../src/hosts/own-gains.ts';
 
 const METRIC = '{"type":"counter","name":"seen_total"}';
 const OPENED = 1000;

@@ -1,8 +1,8 @@
 /** Reports of worker hosts, fresh and stale, as the engine reads them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HostReport } from '../../src/remote/entries.ts';
-import { StageHosts } from '../../src/remote/stage-hosts.ts';
+import type { HostReport } from '../../src/hosts/entries.ts';
+import { StageHosts } from '../../src/hosts/stage-hosts.ts';
 
 const KEY = 'counts-1';
 const METRIC = '{"type":"counter","name":"seen_total"}';

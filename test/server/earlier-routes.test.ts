@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EnginePlan } from '../../src/config/stage-definition.ts';
 import type { Route } from '../../src/core/routes/route.ts';
-import { withEarlierRoutes } from '../../src/server/planner.ts';
+import { withEarlierRoutes } from '../../src/runtime/service/planner.ts';
 import { route, stage } from '../engine/rig.ts';
 
 const NO_CLIENT: ReadonlySet<number> = new Set();

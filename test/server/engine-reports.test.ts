@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { EngineStatus, StageStatus } from '../../src/core/model.ts';
 import { NOTHING_READ } from '../../src/observe/meters/stage-meter.ts';
 import { NOT_RUNNING } from '../../src/observe/views/snapshot.ts';
-import { loadOf } from '../../src/server/engine-reports.ts';
+import { loadOf } from '../../src/runtime/service/engine-reports.ts';
 
 function status(stage: Partial<StageStatus>): EngineStatus {
   return { stages: [{ ...NOT_RUNNING, ref: 7, reading: NOTHING_READ, ...stage }], rssBytes: 0 };

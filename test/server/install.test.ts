@@ -7,9 +7,13 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type Installation, Installer, type InstallPlan } from '../../src/server/install/installation.ts';
-import { onnxRuntimeVersion, planOnnxRuntime, suitsOnnxRuntime } from '../../src/server/install/onnx-runtime.ts';
-import { lookAtPython, planPython, planRequirements } from '../../src/server/install/python-packages.ts';
+import { type Installation, Installer, type InstallPlan } from '../../src/runtime/service/install/installation.ts';
+import {
+  onnxRuntimeVersion,
+  planOnnxRuntime,
+  suitsOnnxRuntime,
+} from '../../src/runtime/service/install/onnx-runtime.ts';
+import { lookAtPython, planPython, planRequirements } from '../../src/runtime/service/install/python-packages.ts';
 import { isAlive } from '../fixtures/alive.ts';
 import { until } from '../fixtures/polling.ts';
 import { makeWheel, WITHOUT_PYTHON } from '../fixtures/python.ts';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EnginePlan } from '../../src/config/stage-definition.ts';
 import type { StageVersion, VersionStatus } from '../../src/core/versions.ts';
-import { LiveShares, type SavedShares } from '../../src/server/versions/live-shares.ts';
-import { sharesKeptIn } from '../../src/server/versions/shares-file.ts';
+import { LiveShares, type SavedShares } from '../../src/runtime/service/versions/live-shares.ts';
+import { sharesKeptIn } from '../../src/runtime/service/versions/shares-file.ts';
 import { stage } from '../engine/rig.ts';
 
 const LIST: readonly StageVersion[] = [

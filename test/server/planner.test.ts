@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PlannedStage } from '../../src/config/stage-definition.ts';
-import { Planner } from '../../src/server/planner.ts';
+import { Planner } from '../../src/runtime/service/planner.ts';
 import { stage } from '../engine/rig.ts';
 
 function planned(id: string, overrides: Partial<PlannedStage> = {}): PlannedStage {

@@ -3,8 +3,7 @@
 import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { LogRecord } from '../../src/core/model.ts';
-import { allowedCpus } from '../../src/process/affinity.ts';
-import { QueueClient, type QueueClientSpec } from '../../src/store/client/queue-client.ts';
+import { QueueClient, type QueueClientSpec } from '../../src/gate/store/client/queue-client.ts';
 import {
   type HeldClaim,
   type QueueItem,
@@ -13,7 +12,8 @@ import {
   type WorkQueue,
   type WorkStore,
   whyNoSqlite,
-} from '../../src/store/work-queue.ts';
+} from '../../src/gate/store/work-queue.ts';
+import { allowedCpus } from '../../src/process/affinity.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { folderFor } from '../fixtures/folder.ts';
 

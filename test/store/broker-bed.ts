@@ -2,8 +2,8 @@
 import type { TestContext } from 'node:test';
 import { BrokerLink } from '../../src/broker/broker-link.ts';
 import type { BrokerPlace } from '../../src/core/model.ts';
-import { BullmqQueue, GATE_LEASES } from '../../src/store/process/bullmq-queue.ts';
-import type { QueueLimits } from '../../src/store/work-queue.ts';
+import { BullmqQueue, GATE_LEASES } from '../../src/gate/store/process/bullmq-queue.ts';
+import type { QueueLimits } from '../../src/gate/store/work-queue.ts';
 import type { Redis } from '../fixtures/redis.ts';
 import type { MovedTime, Tried } from './conformance-asking.ts';
 

@@ -5,7 +5,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { RedisClientType } from 'redis';
 import { BrokerLink } from '../../src/broker/broker-link.ts';
-import { BullmqQueue, GATE_LEASES } from '../../src/store/process/bullmq-queue.ts';
+import { BullmqQueue, GATE_LEASES } from '../../src/gate/store/process/bullmq-queue.ts';
 import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 import { items, LIMITS } from './bed.ts';

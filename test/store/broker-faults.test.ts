@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import type { BrokerPlace, LogRecord } from '../../src/core/model.ts';
-import type { QueueClient } from '../../src/store/client/queue-client.ts';
+import type { QueueClient } from '../../src/gate/store/client/queue-client.ts';
 import { FailoverPair } from '../fixtures/failover.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { until } from '../fixtures/polling.ts';

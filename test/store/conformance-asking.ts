@@ -1,6 +1,6 @@
 /** The contract of every queue for questions about its items, and for commands on waiting ones. */
 import assert from 'node:assert/strict';
-import type { QueueLimits, WorkQueue } from '../../src/store/work-queue.ts';
+import type { QueueLimits, WorkQueue } from '../../src/gate/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { claim, endAll, item, items, LIMITS } from './bed.ts';
 

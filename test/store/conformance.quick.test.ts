@@ -1,8 +1,8 @@
 /** The suite for the queue in a file, in the process of the test; over the channel it is in queue-client.test.ts. */
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
-import type { QueueLimits } from '../../src/store/work-queue.ts';
+import { SqliteQueue } from '../../src/gate/store/process/sqlite-queue.ts';
+import type { QueueLimits } from '../../src/gate/store/work-queue.ts';
 import { local, memoryFolderFor, NO_SQLITE, TestTime } from './bed.ts';
 import { type Kind, testConformance } from './conformance.ts';
 import { RANDOM_LIMITS, testRandomWork } from './random-work.ts';

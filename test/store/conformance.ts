@@ -1,7 +1,7 @@
 /** The contract of every queue. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import type { QueueLimits } from '../../src/store/work-queue.ts';
+import type { QueueLimits } from '../../src/gate/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { claim, endAll, idsOf, item, items, LEASE_MS, LIMITS } from './bed.ts';
 import { AGAIN, type Check, type Traits, type Tried, testAsking } from './conformance-asking.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { describe, test } from 'node:test';
-import { decodeMessage, encodeMessage } from '../../src/node-red/gate/durable/durable-message.ts';
+import { decodeMessage, encodeMessage } from '../../src/gate/node-red/durable/durable-message.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
-import type { LeaseEnd } from '../../src/gate/source.ts';
 import {
   type DeliveryVerdict,
   deliveryVerdictOn,
   verdictOnSilence,
-} from '../../src/node-red/gate/durable/durable-verdict.ts';
-import type { RequestEnd } from '../../src/node-red/gate/message-leases.ts';
+} from '../../src/gate/node-red/durable/durable-verdict.ts';
+import type { RequestEnd } from '../../src/gate/node-red/message-leases.ts';
+import type { LeaseEnd } from '../../src/gate/source.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 import { decodePayload } from '../../src/wire/codec/codec.ts';
 

@@ -1,7 +1,7 @@
 /** Random work on a queue, and a model that says what may come of it: who holds what, and what has ended how. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { Claim, QueueLimits, WorkQueue } from '../../src/store/work-queue.ts';
+import type { Claim, QueueLimits, WorkQueue } from '../../src/gate/store/work-queue.ts';
 import { item, type TestTime } from './bed.ts';
 
 interface Tried {

@@ -5,9 +5,9 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
-import { asStoreError } from '../../src/store/process/sqlite.ts';
-import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
-import { isAtLeast, type StoreFault, whyNoSqlite } from '../../src/store/work-queue.ts';
+import { asStoreError } from '../../src/gate/store/process/sqlite.ts';
+import { SqliteQueue } from '../../src/gate/store/process/sqlite-queue.ts';
+import { isAtLeast, type StoreFault, whyNoSqlite } from '../../src/gate/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
@@ -175,7 +175,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     const file = fileWith(t, 1);
     const queue = openFile(file);
     const script = `
-      const { SqliteQueue } = await import(${JSON.stringify(new URL('../../src/store/process/sqlite-queue.js', import.meta.url).href)});
+      const { SqliteQueue } = await import(${JSON.stringify(new URL('../../src/gate/store/process/sqlite-queue.js', import.meta.url).href)});
       const spec = { file: ${JSON.stringify(file)}, session: 'two', limits: ${JSON.stringify(LIMITS)} };
       try {
         const stats = new SqliteQueue(spec, { now: () => 0, wall: () => 0 }).stats();

@@ -15,8 +15,8 @@ import {
 import { dirname, join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import type { LogRecord } from '../../src/core/model.ts';
-import type { QueueClient } from '../../src/store/client/queue-client.ts';
-import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
+import type { QueueClient } from '../../src/gate/store/client/queue-client.ts';
+import { SqliteQueue } from '../../src/gate/store/process/sqlite-queue.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { until } from '../fixtures/polling.ts';
 import { allGone, kill9, killStarted } from '../fixtures/processes.ts';

@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { PriorityFifo } from '../../src/core/queues/fifo.ts';
 import { compareWaiting } from '../../src/core/queues/priority-heap.ts';
+import { SqliteQueue } from '../../src/gate/store/process/sqlite-queue.ts';
 import { WaitingRoom } from '../../src/gate/waiting-room.ts';
-import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item, LIMITS, memoryFolderFor, NO_SQLITE, TestTime } from './bed.ts';
 

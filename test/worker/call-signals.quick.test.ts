@@ -1,7 +1,7 @@
 /** The signal that a call gets in its context. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CallSignals } from '../../src/worker/calls.ts';
+import { CallSignals } from '../../src/runtime/worker/calls.ts';
 import { context } from './rig.ts';
 
 function signals(...cancelled: number[]): CallSignals {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { CircuitTag } from '../../src/core/model.ts';
-import { CIRCUIT, CIRCUIT_TRANSITIONS, Circuit, type ProvenStep } from '../../src/engine/pools/circuit.ts';
+import { CIRCUIT, CIRCUIT_TRANSITIONS, Circuit, type ProvenStep } from '../../src/runtime/engine/pools/circuit.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 type Action =

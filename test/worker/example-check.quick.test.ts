@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { CheckResult } from '../../src/core/model.ts';
-import { ExampleCheck, type Triable } from '../../src/engine/pools/example-check.ts';
-import { RunTimeout } from '../../src/engine/pools/pool.ts';
+import { ExampleCheck, type Triable } from '../../src/runtime/engine/pools/example-check.ts';
+import { RunTimeout } from '../../src/runtime/engine/pools/pool.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const LIMIT_MS = 100;

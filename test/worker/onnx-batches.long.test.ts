@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { differenceOf } from '../../src/worker/batch/alike.ts';
-import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
+import { differenceOf } from '../../src/runtime/worker/batch/alike.ts';
+import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
 import { INDEPENDENT, type Kind, MIXED, STATEFUL } from './onnx-kinds.ts';
 import { inputs, onnxLoader, type Read, run } from './rig.ts';
 

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { portsOf } from '../../src/worker/onnx/ports.ts';
+import { portsOf } from '../../src/runtime/worker/onnx/ports.ts';
 import { classifier, type Drawing, doubling } from '../fixtures/onnx.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { inputs, onnxLoader, type Read, run, values } from './rig.ts';

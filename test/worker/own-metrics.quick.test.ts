@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES, type OwnMetric } from '../../src/core/readings.ts';
 import { OwnMeter } from '../../src/observe/meters/stage-meter.ts';
+import type { ModeletMetrics } from '../../src/runtime/worker/modelet/modelet.ts';
+import { OwnMetrics } from '../../src/runtime/worker/modelet/own-metrics.ts';
 import type { OwnChanges } from '../../src/wire/frames/bodies.ts';
-import type { ModeletMetrics } from '../../src/worker/modelet/modelet.ts';
-import { OwnMetrics } from '../../src/worker/modelet/own-metrics.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -108,7 +108,7 @@ test('the errors are the same in Python', { skip: WITHOUT_PYTHON }, () => {
   code.push('print(json.dumps(texts))');
   const env = {
     ...process.env,
-    PYTHONPATH: join(repositoryRoot, 'src', 'worker', 'python'),
+    PYTHONPATH: join(repositoryRoot, 'src', 'runtime', 'worker', 'python'),
     PYTHONDONTWRITEBYTECODE: '1',
   };
   const printed = execFileSync('python3', ['-c', code.join('\n')], { env, encoding: 'utf8' });

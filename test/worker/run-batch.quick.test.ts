@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { runBatch } from '../../src/worker/batch/run-batch.ts';
+import { runBatch } from '../../src/runtime/worker/batch/run-batch.ts';
 import { errorOf, input, inputs, modelet, run, settings } from './rig.ts';
 
 test('in item mode the worker calls predict once per item, in order', async () => {

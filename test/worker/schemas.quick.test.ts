@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type PayloadChecks, payloadChecks } from '../../src/config/payload-checks.ts';
 import type { PayloadSchema } from '../../src/core/model.ts';
-import { runBatch } from '../../src/worker/batch/run-batch.ts';
-import { NO_STATICS } from '../../src/worker/modelet/modelet.ts';
+import { runBatch } from '../../src/runtime/worker/batch/run-batch.ts';
+import { NO_STATICS } from '../../src/runtime/worker/modelet/modelet.ts';
 import { errorOf, input, inputs, modelet, run, settings } from './rig.ts';
 
 const IMAGE: PayloadSchema = {

@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
-import { loadFile } from '../../src/worker/sources/file.ts';
+import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
+import { loadFile } from '../../src/runtime/worker/sources/file.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { context, definition, inputs, run } from './rig.ts';
 

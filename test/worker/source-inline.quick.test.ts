@@ -6,9 +6,9 @@ import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { parseLibs } from '../../src/config/modules.ts';
 import { isModeletError } from '../../src/core/errors.ts';
-import { runBatch } from '../../src/worker/batch/run-batch.ts';
-import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
-import { loadInline } from '../../src/worker/sources/inline.ts';
+import { runBatch } from '../../src/runtime/worker/batch/run-batch.ts';
+import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
+import { loadInline } from '../../src/runtime/worker/sources/inline.ts';
 import { context, definition, errorOf, input, inputs, type Logged, run, settings } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-inline-'));

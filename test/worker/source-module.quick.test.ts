@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { parseModuleName } from '../../src/config/modules.ts';
-import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
-import { loadModule } from '../../src/worker/sources/file.ts';
+import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
+import { loadModule } from '../../src/runtime/worker/sources/file.ts';
 import { context, definition, inputs, run } from './rig.ts';
 
 const userDir = mkdtempSync(join(tmpdir(), 'modelet-modules-'));

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
+import { type BatchRun, runBatch } from '../../src/runtime/worker/batch/run-batch.ts';
+import { MOST_BYTES_UNDER_WAY, MOST_UNDER_WAY, PartsOut } from '../../src/runtime/worker/batch/stream.ts';
 import { decodePayload } from '../../src/wire/codec/codec.ts';
 import type { WireItem } from '../../src/wire/frames/items.ts';
-import { type BatchRun, runBatch } from '../../src/worker/batch/run-batch.ts';
-import { MOST_BYTES_UNDER_WAY, MOST_UNDER_WAY, PartsOut } from '../../src/worker/batch/stream.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { input, inputs, MAX_BYTES, modelet, type Read, read, run, settings } from './rig.ts';
 

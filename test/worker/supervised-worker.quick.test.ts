@@ -1,10 +1,10 @@
 /** How long a batch may run, by a clock that the test moves and a worker that never answers by itself. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Loss } from '../../src/engine/pools/pool.ts';
-import { SupervisedWorker } from '../../src/engine/pools/workers/supervised-worker.ts';
 import type { Child, ChildEvents } from '../../src/process/parent/child.ts';
 import { type ProcessState, StateMachine } from '../../src/process/parent/child.ts';
+import type { Loss } from '../../src/runtime/engine/pools/pool.ts';
+import { SupervisedWorker } from '../../src/runtime/engine/pools/workers/supervised-worker.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item } from '../wire/frame-values.ts';

@@ -1,8 +1,8 @@
 /** A worker's memory of cancelled requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { WorkerProgram } from '../../src/runtime/worker/worker-program.ts';
 import type { Frame } from '../../src/wire/frames/frames.ts';
-import { WorkerProgram } from '../../src/worker/worker-program.ts';
 import { definition, input, MAX_BYTES, read } from './rig.ts';
 
 const BOOT = {

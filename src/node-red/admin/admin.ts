@@ -4,7 +4,7 @@ import { resolveModeletFile } from '../../config/folders.ts';
 import { isVersionAction } from '../../core/versions.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
-import type { Service } from '../../server/service.ts';
+import type { Service } from '../../runtime/service/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';

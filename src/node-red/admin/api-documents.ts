@@ -3,8 +3,8 @@ import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import { type Deadline, systemClock } from '../../core/clock.ts';
-import { apiOf, type Described } from '../../openapi/api.ts';
-import { buildDocument, type OpenApiDocument } from '../../openapi/document.ts';
+import { apiOf, type Described } from '../../http/openapi/api.ts';
+import { buildDocument, type OpenApiDocument } from '../../http/openapi/document.ts';
 import {
   PAGE_POLICY,
   PLAIN_PAGE,
@@ -13,8 +13,8 @@ import {
   VIEWER_PAGE,
   VIEWER_SCRIPT,
   VIEWER_START,
-} from '../../openapi/page.ts';
-import type { Service } from '../../server/service.ts';
+} from '../../http/openapi/page.ts';
+import type { Service } from '../../runtime/service/service.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
 

@@ -5,7 +5,7 @@ import type { MeasuredGate } from '../../observe/export/collect.ts';
 import { intervalBetween, type Measurement, type RuntimeInterval } from '../../observe/views/interval.ts';
 import type { StageSnapshot } from '../../observe/views/snapshot.ts';
 import { viewBetween } from '../../observe/views/view.ts';
-import type { Service } from '../../server/service.ts';
+import type { Service } from '../../runtime/service/service.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { aroundOf } from './live-view.ts';
 

@@ -6,14 +6,19 @@ import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
-import { Installer, type InstallPlan } from '../../server/install/installation.ts';
+import { Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
 import {
   ONNX_PACKAGE,
   onnxRuntimeVersion,
   planOnnxRuntime,
   suitsOnnxRuntime,
-} from '../../server/install/onnx-runtime.ts';
-import { lookAtPython, type PythonStage, planPython, planRequirements } from '../../server/install/python-packages.ts';
+} from '../../runtime/service/install/onnx-runtime.ts';
+import {
+  lookAtPython,
+  type PythonStage,
+  planPython,
+  planRequirements,
+} from '../../runtime/service/install/python-packages.ts';
 
 /** Node-RED's settings about installing, as far as they count here. */
 interface InstallSettings {

@@ -7,7 +7,7 @@ import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { isFileOfFlows, modulesFolder, resolveModeletFile } from '../../config/folders.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
-import { inspectOnnx } from '../../server/inspect-onnx.ts';
+import { inspectOnnx } from '../../runtime/service/inspect-onnx.ts';
 import type { Pipeline } from '../pipeline.ts';
 
 interface OnnxAnswer {

@@ -9,10 +9,10 @@ import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { LookUp, Raw } from '../../config/validate.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
-import { jsonable } from '../../endpoint/values/jsonable.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
-import { encodeInput, type TrialReport } from '../../server/trial/trial.ts';
+import { jsonable } from '../../http/values/jsonable.ts';
+import { encodeInput, type TrialReport } from '../../runtime/service/trial/trial.ts';
 import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
 import { compileStageIn } from '../live-nodes.ts';
 import type { Pipeline } from '../pipeline.ts';
@@ -30,7 +30,7 @@ const REFUSALS: ReadonlySet<string> = new Set(['capacity_exceeded', 'payload_too
 /** The tabs of inline code, by the names that its stacks have. */
 const TABS: Readonly<Record<string, string>> = { 'On Start': 'setup', Predict: 'code', 'On Stop': 'teardown' };
 /** The code of workers, as stacks name it. */
-const WORKER = fileURLToPath(new URL('../../worker/', import.meta.url));
+const WORKER = fileURLToPath(new URL('../../runtime/worker/', import.meta.url));
 
 export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
   const mayDeploy = RED.auth.needsPermission('flows.write');

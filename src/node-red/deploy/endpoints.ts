@@ -1,11 +1,11 @@
 /** Finds the HTTP-in nodes that lead to a pipeline, and the terms for their requests. */
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { AccessTable, Clients, Origins } from '../../endpoint/access.ts';
 import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
-import type { Service } from '../../server/service.ts';
+import type { AccessTable, Clients, Origins } from '../../http/access.ts';
+import type { Service } from '../../runtime/service/service.ts';
 import type { GateTerms } from '../gate-port.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 

@@ -3,10 +3,10 @@
  * behind a Catch node, or directly from a pipeline. All of them call a few methods of the response, which this file
  * replaces for each request. Results and errors in the flow keep their values.
  */
-import { type AnswerBody, answerBody, refusedBody, SHOULD_RETRY, type WrittenForm } from '../../endpoint/answer.ts';
-import { type AnswerForm, answerForm, kindOfHeader } from '../../endpoint/request-head.ts';
-import { inBase64, isForEmbeddings } from '../../endpoint/streaming/embeddings.ts';
-import { jsonable } from '../../endpoint/values/jsonable.ts';
+import { type AnswerBody, answerBody, refusedBody, SHOULD_RETRY, type WrittenForm } from '../../http/answer.ts';
+import { type AnswerForm, answerForm, kindOfHeader } from '../../http/request-head.ts';
+import { inBase64, isForEmbeddings } from '../../http/streaming/embeddings.ts';
+import { jsonable } from '../../http/values/jsonable.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
 

@@ -18,8 +18,8 @@ import {
   exactText,
   notText,
   readBody,
-} from '../../endpoint/body.ts';
-import { type BodyKind, type BodyType, type RequestHead, readHead } from '../../endpoint/request-head.ts';
+} from '../../http/body.ts';
+import { type BodyKind, type BodyType, type RequestHead, readHead } from '../../http/request-head.ts';
 import { parseJsonValue } from '../../wire/codec/json-text.ts';
 import type { EntryTerms } from '../deploy/endpoints.ts';
 import { type Layer, layersOf } from '../deploy/http-facts.ts';

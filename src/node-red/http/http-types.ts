@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
-import type { AnswerHeaders } from '../../endpoint/request-head.ts';
+import type { AnswerHeaders } from '../../http/request-head.ts';
 
 export interface HttpRequest {
   readonly method: string;

@@ -6,13 +6,13 @@
 import type { ServerResponse } from 'node:http';
 import type { AnswerSpec, StreamSpec } from '../../core/endpoints.ts';
 import { asModeletError, isErrorCode } from '../../core/errors.ts';
-import { errorBody } from '../../endpoint/client-text.ts';
-import { enterRequest } from '../../endpoint/request-head.ts';
-import { type PreparedAnswer, prepareAnswer } from '../../endpoint/served-endpoint.ts';
-import { chatForm, chatRequest } from '../../endpoint/streaming/chat-form.ts';
-import { ResultStream, whenRead } from '../../endpoint/streaming/result-stream.ts';
-import { formOf, type StreamForm, streamForm } from '../../endpoint/streaming/stream-form.ts';
 import type { PartsExit } from '../../flow/http/http-ways.ts';
+import { errorBody } from '../../http/client-text.ts';
+import { enterRequest } from '../../http/request-head.ts';
+import { type PreparedAnswer, prepareAnswer } from '../../http/served-endpoint.ts';
+import { chatForm, chatRequest } from '../../http/streaming/chat-form.ts';
+import { ResultStream, whenRead } from '../../http/streaming/result-stream.ts';
+import { formOf, type StreamForm, streamForm } from '../../http/streaming/stream-form.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { answerWithResult, behindParts, saysErrors } from '../request/direct-answers.ts';
 import {

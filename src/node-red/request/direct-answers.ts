@@ -2,9 +2,9 @@
 
 import type { AnswerSpec } from '../../core/endpoints.ts';
 import { isLasting, type ModeletError } from '../../core/errors.ts';
-import { SHOULD_RETRY } from '../../endpoint/answer.ts';
-import { errorBody } from '../../endpoint/client-text.ts';
-import { enterRequest, type Headers } from '../../endpoint/request-head.ts';
+import { SHOULD_RETRY } from '../../http/answer.ts';
+import { errorBody } from '../../http/client-text.ts';
+import { enterRequest, type Headers } from '../../http/request-head.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 import type { PipelineMessage } from './messages.ts';
 

@@ -5,7 +5,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
-import { errorBody } from '../../endpoint/client-text.ts';
+import { errorBody } from '../../http/client-text.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
 import type { LiveNode } from '../live-nodes.ts';

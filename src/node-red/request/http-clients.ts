@@ -6,7 +6,7 @@
 import { deadlineAfter, systemClock, type Timer } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import { Fifo, type FifoNode } from '../../core/queues/fifo.ts';
-import type { Headers } from '../../endpoint/request-head.ts';
+import type { Headers } from '../../http/request-head.ts';
 import type { HttpRequest, HttpResponse } from '../http/http-types.ts';
 import { answerDirectly, answerError } from './direct-answers.ts';
 import type { PipelineMessage } from './messages.ts';

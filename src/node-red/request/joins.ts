@@ -7,7 +7,7 @@ import { systemClock } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { PlannedJoin } from '../../flow/joins.ts';
 import { branchesBehind } from '../../flow/walk.ts';
-import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../ledger/gathers.ts';
+import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../runtime/desk/gathers.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Feeds } from '../feed/feeds.ts';
 import { holdLeases, type LeaseHold } from '../gate-port.ts';

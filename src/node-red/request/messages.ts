@@ -9,8 +9,8 @@ import { isLasting, ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { stickyHash } from '../../core/versions.ts';
-import { SHOULD_RETRY } from '../../endpoint/answer.ts';
-import { enterRequest, type Headers, PROCESS_TAG, parseTimeout } from '../../endpoint/request-head.ts';
+import { SHOULD_RETRY } from '../../http/answer.ts';
+import { enterRequest, type Headers, PROCESS_TAG, parseTimeout } from '../../http/request-head.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
 /** Node-RED's `done` of a received message. */

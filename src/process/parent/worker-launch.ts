@@ -10,8 +10,8 @@ import type { Child, ChildEvents } from './child.ts';
 import { ChildProcess } from './child-process.ts';
 import type { Launcher } from './launch.ts';
 
-const NODE_ENTRY = fileURLToPath(new URL('../../worker/main.js', import.meta.url));
-const PYTHON_ENTRY = fileURLToPath(new URL('../../worker/python/main.py', import.meta.url));
+const NODE_ENTRY = fileURLToPath(new URL('../../runtime/worker/main.js', import.meta.url));
+const PYTHON_ENTRY = fileURLToPath(new URL('../../runtime/worker/python/main.py', import.meta.url));
 
 export interface WorkerLaunch {
   readonly launcher: Launcher;

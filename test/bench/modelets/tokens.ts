@@ -1,6 +1,6 @@
 /** A model that makes `input` tokens, one in each step of `init.ms`, for any number of sequences, and takes no CPU. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Sequence, StepModelet } from '../../../src/worker/modelet/modelet.ts';
+import { type Sequence, StepModelet } from '../../../src/runtime/worker/modelet/modelet.ts';
 
 export default class Tokens extends StepModelet<number, number> {
   readonly #ms: number;

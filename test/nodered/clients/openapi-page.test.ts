@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import Module from 'node:module';
 import { test } from 'node:test';
-import { VIEWER_FILES, VIEWER_PACKAGE, VIEWER_START } from '../../../src/openapi/page.ts';
+import { VIEWER_FILES, VIEWER_PACKAGE, VIEWER_START } from '../../../src/http/openapi/page.ts';
 import { runtime, TAB } from '../../fixtures/flow.ts';
 import { NodeRed } from '../../fixtures/node-red.ts';
 

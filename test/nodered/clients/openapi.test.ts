@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import type { OpenApiDocument } from '../../../src/openapi/document.ts';
+import type { OpenApiDocument } from '../../../src/http/openapi/document.ts';
 import { instance, linkCall, linkIn, linkOut, linkReturn, on, streamOut, subflow, tab } from '../../fixtures/drawn.ts';
 import {
   batcher,

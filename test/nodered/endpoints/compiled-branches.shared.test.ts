@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { ChoiceRule } from '../../../src/core/routes/route.ts';
-import { holds } from '../../../src/engine/routes/choices.ts';
 import { readSwitch } from '../../../src/flow/read/switch-rules.ts';
+import { holds } from '../../../src/runtime/engine/routes/choices.ts';
 import { gather, sendAll, sorted, whenIdle } from '../../fixtures/drawn.ts';
 import { catchNode, collector, completeNode, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';

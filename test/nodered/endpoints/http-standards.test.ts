@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { pathRules } from '../../../src/config/http/http-settings.ts';
-import { Endpoints } from '../../../src/endpoint/endpoints.ts';
+import { Endpoints } from '../../../src/http/endpoints.ts';
 import { RawClient } from '../../fixtures/endpoint.ts';
 import { endpoint, func, httpIn, httpOut, keysNode, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { serveFlows } from '../../fixtures/headless.ts';

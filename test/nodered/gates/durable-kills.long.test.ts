@@ -9,7 +9,7 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { openDatabase } from '../../../src/store/process/sqlite.ts';
+import { openDatabase } from '../../../src/gate/store/process/sqlite.ts';
 import { batcher, collector, dispatchGate, httpIn, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import type { FlowNode } from '../../fixtures/node-red.ts';
 import { NodeRedProcess } from '../../fixtures/node-red-process.ts';

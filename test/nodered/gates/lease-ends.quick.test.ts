@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HTTP_STATUS } from '../../../src/core/errors.ts';
+import { endOfError, endOfMessage } from '../../../src/gate/node-red/message-leases.ts';
 import type { LeaseEnd } from '../../../src/gate/source.ts';
-import { endOfError, endOfMessage } from '../../../src/node-red/gate/message-leases.ts';
 import type { PipelineMessage } from '../../../src/node-red/request/messages.ts';
 
 const answered = { responseUrl: 'http://127.0.0.1/model' };

@@ -1,7 +1,7 @@
 /** The table of what admitted messages hold: each lease is ended once, by whichever of its messages ends first. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MessageLeases } from '../../../src/node-red/gate/message-leases.ts';
+import { MessageLeases } from '../../../src/gate/node-red/message-leases.ts';
 import type { PipelineMessage } from '../../../src/node-red/request/messages.ts';
 
 /** A table, and a log of what it ends. */

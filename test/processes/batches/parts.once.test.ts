@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { ModeletError } from '../../../src/core/errors.ts';
-import { MOST_UNDER_WAY } from '../../../src/worker/batch/stream.ts';
+import { MOST_UNDER_WAY } from '../../../src/runtime/worker/batch/stream.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { ISOLATIONS } from '../../fixtures/isolations.ts';
 import { until } from '../../fixtures/polling.ts';

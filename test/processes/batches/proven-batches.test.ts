@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { LogRecord } from '../../../src/core/model.ts';
 import { stageBadge } from '../../../src/node-red/status.ts';
-import { describeDifference, differenceOf } from '../../../src/worker/batch/alike.ts';
+import { describeDifference, differenceOf } from '../../../src/runtime/worker/batch/alike.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../../fixtures/python.ts';
@@ -218,7 +218,7 @@ assert text(array.array("d", [1]), array.array("d", [1.1])) != "" and text(array
 assert text(datetime(2000, 1, 1), datetime(2000, 1, 2)) != "" and text({1, 2}, {2, 1}) == ""
 assert text([10**400, 0.5], [10**400, 0.5]) == "" and text([10**400, 0.5], [10**400 + 1, 0.5]) != ""
 `;
-    const path = join(repositoryRoot, 'src', 'worker', 'python');
+    const path = join(repositoryRoot, 'src', 'runtime', 'worker', 'python');
     execFileSync(NUMPY, ['-c', code], {
       input: JSON.stringify(PAIRS),
       env: { ...process.env, PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: '1' },

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PlannedRoute } from '../../../src/server/planner.ts';
+import type { PlannedRoute } from '../../../src/runtime/service/planner.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import {

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { describe, type TestContext, test } from 'node:test';
 import { systemClock } from '../../../src/core/clock.ts';
-import { Sockets } from '../../../src/endpoint/sockets/sockets.ts';
+import { Sockets } from '../../../src/http/sockets/sockets.ts';
 import { inlineStage, listenAtEngine, RawClient, serveEndpoint, type TestEndpoint } from '../../fixtures/endpoint.ts';
 import { until } from '../../fixtures/polling.ts';
 

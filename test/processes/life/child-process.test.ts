@@ -28,7 +28,12 @@ const BOOT: ControlFrame = {
 };
 
 function start(t: TestContext, kind: 'engine' | 'worker', events: Partial<ChildEvents> = {}): Child {
-  const entry = join(repositoryRoot, 'dist', 'src', kind === 'engine' ? 'programs/engine.js' : 'worker/main.js');
+  const entry = join(
+    repositoryRoot,
+    'dist',
+    'src',
+    kind === 'engine' ? 'programs/engine.js' : 'runtime/worker/main.js',
+  );
   const child = new ChildProcess(
     {
       command: [process.execPath, entry],

@@ -10,7 +10,7 @@ import { describe, test } from 'node:test';
 import type { ModeletError } from '../../../src/core/errors.ts';
 import { stageBadge } from '../../../src/node-red/status.ts';
 import type { StageSnapshot } from '../../../src/observe/views/snapshot.ts';
-import { inspectOnnx } from '../../../src/server/inspect-onnx.ts';
+import { inspectOnnx } from '../../../src/runtime/service/inspect-onnx.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { classifier, type Drawing, digitsModel, doubling, TABLE, writeModel } from '../../fixtures/onnx.ts';
 import { until } from '../../fixtures/polling.ts';

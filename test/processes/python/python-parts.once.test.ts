@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
-import { MOST_BYTES_UNDER_WAY } from '../../../src/worker/batch/stream.ts';
+import { MOST_BYTES_UNDER_WAY } from '../../../src/runtime/worker/batch/stream.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { allGone } from '../../fixtures/processes.ts';

@@ -152,7 +152,7 @@ import pandas as pd
 from modelet_worker.objects import json_form_of
 frame = pd.DataFrame({"at": pd.to_datetime(["1970-01-01"]), "n": [1]})
 print(json.dumps(json_form_of([np.float32(0.5), np.ones((1, 2)), np.ma.array([1, 2], mask=[0, 1]), frame, frame["at"]])))`;
-    const folder = join(repositoryRoot, 'src', 'worker', 'python');
+    const folder = join(repositoryRoot, 'src', 'runtime', 'worker', 'python');
     const printed = execFileSync(PANDAS, ['-B', '-c', code], { cwd: folder, encoding: 'utf8' });
     const at = '1970-01-01T00:00:00.000Z';
     assert.deepEqual(JSON.parse(printed), [0.5, [[1, 1]], [1, null], [{ at, n: 1 }], [at]]);

@@ -1,0 +1,398 @@
+/**
+ * The workers of a remote stage, as their stage sees them: worker hosts on other machines, which pull batches from the
+ * stage's queue on a broker. A batch is one job of that queue. The stage batches, caches and retries as it does with
+ * its own workers, and sends no more batches than the hosts have workers.
+ *
+ *   opening   packages are loaded                                 -> serving | failed
+ *   serving   the definition is in the registry; batches go       -> closing
+ *   failed    the broker cannot be used on this machine           -> closing
+ *   closing   batches on their way may end; then it is withdrawn
+ */
+import { randomUUID } from 'node:crypto';
+import type { JobEvent } from '../broker/job-events.ts';
+import { outcomeOfJob } from '../broker/jobs.ts';
+import type { StageDefinition } from '../config/stage-definition.ts';
+import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { asError, ModeletError } from '../core/errors.ts';
+import type {
+  CheckResult,
+  CircuitStatus,
+  ModeletDescription,
+  RemotePlace,
+  RequestNumber,
+  WorkerStatus,
+} from '../core/model.ts';
+import type { Batch, FreeWorker, PoolEvents, PoolHealth, Room } from '../runtime/engine/pools/pool.ts';
+import type { StagePool } from '../runtime/engine/pools/stage-pools.ts';
+import { hopsOf } from '../runtime/engine/stage/hops.ts';
+import type { Hop, Item } from '../runtime/engine/stage/item.ts';
+import type { BatchQueue, BatchState } from './batch-queue.ts';
+import { batchesAhead, decodeReplies, encodeWork } from './batches.ts';
+import { keyOf, publish } from './entries.ts';
+import { HostChecks } from './host-check.ts';
+import { HEARTBEAT_MS, type RegistryEntries, type RemoteRegistry } from './registry.ts';
+import { type Connected, connect, disconnect, follow } from './stage-connection.ts';
+import { StageHosts } from './stage-hosts.ts';
+
+interface SentBatch {
+  readonly batch: Batch<Item>;
+  readonly lane: number;
+}
+
+type JobEnd = Pick<Extract<BatchState, { tag: 'ended' }>, 'result' | 'reason'>;
+
+type RemotePoolState =
+  | { readonly tag: 'opening' }
+  | ({ readonly tag: 'serving' } & Connected)
+  | { readonly tag: 'failed'; readonly error: Error }
+  | { readonly tag: 'closing' };
+
+/** Time for which requests wait for the first host before they are refused, in ms. */
+const NO_HOST_MS = 10_000;
+/** Time after which a batch's job is looked at, because the event of its end may have been missed. */
+const LOOK_MS = 5000;
+const RETRY_AFTER_SECONDS = 2;
+const MISSING = {
+  index: 0,
+  pid: null,
+  cpus: null,
+  busy: false,
+  running: 0,
+  restarts: 0,
+  rssBytes: null,
+  cpuMs: null,
+  gauges: {},
+};
+const CLOSED: CircuitStatus = { circuit: 'closed', retryAt: null };
+
+export class RemotePool implements StagePool {
+  readonly pinWarnings: readonly string[] = [];
+  readonly isStuck = false;
+  /** Hosts watch their files themselves. */
+  readonly files = [];
+  readonly circuit: CircuitStatus = CLOSED;
+  readonly #events: PoolEvents<Item>;
+  readonly #clock: Clock;
+  readonly #key: string;
+  /** Tells the batches of this pool from those of others. */
+  readonly #session: string = randomUUID().slice(0, 8);
+  #jobs = 0;
+  readonly #checks: HostChecks;
+  #definition: StageDefinition;
+  /** The definition as it stands in the registry; null until it is written. */
+  #entry: Promise<string>;
+  #state: RemotePoolState = { tag: 'opening' };
+  readonly #sent: Map<string, SentBatch> = new Map();
+  /** Null before the first look at the registry. */
+  #hosts: StageHosts | null = null;
+  /** Items that further stages can run at a time, through which hosts run the batches of this one. */
+  #itemsAhead = 0;
+  readonly #openedAt: number;
+  /** Time since which no host serves the stage. */
+  #aloneSince: number;
+  /** Why the broker cannot be used at present; null if it can. */
+  #fault: Error | null = null;
+  /** What the stage was last told of, as text. */
+  #told = '';
+  #timer: Timer | null = null;
+  #onEmpty: (() => void) | null = null;
+
+  constructor(definition: StageDefinition, events: PoolEvents<Item>, clock: Clock = systemClock) {
+    this.#definition = definition;
+    this.#events = events;
+    this.#clock = clock;
+    this.#key = keyOf(definition);
+    this.#openedAt = clock.now();
+    this.#aloneSince = this.#openedAt;
+    this.#checks = new HostChecks(clock);
+    this.#entry = this.#written();
+  }
+
+  get health(): PoolHealth {
+    const error = this.#state.tag === 'failed' ? this.#state.error : this.#fault;
+    if (error) return { tag: 'failed', error, doesNotStart: this.#state.tag === 'failed' };
+    if (this.#lanes > 0) return { tag: 'ready' };
+    const refusal = this.#hosts?.refusal;
+    if (refusal) return { tag: 'failed', error: refusal, doesNotStart: true };
+    if (this.#hostCount > 0 || this.#clock.now() < this.#aloneSince + NO_HOST_MS) return { tag: 'starting' };
+    const { runtime } = this.#definition.remote as RemotePlace;
+    const unserved = new ModeletError('stage_unavailable', `no worker host serves the runtime ${runtime}`);
+    unserved.retryAfterSeconds = RETRY_AFTER_SECONDS;
+    return { tag: 'failed', error: unserved, doesNotStart: false };
+  }
+
+  get description(): ModeletDescription | null {
+    return this.#hosts?.description ?? null;
+  }
+
+  get hop(): Omit<Hop, 'retryLost'> | null {
+    const items = this.#lanes * this.#definition.batching.maxBatchSize;
+    return items > 0 && this.#state.tag === 'serving' ? { key: this.#key, items } : null;
+  }
+
+  start(): void {
+    void this.#open();
+  }
+
+  redefine(definition: StageDefinition): void {
+    const { modelet, revision, remote } = this.#definition;
+    this.#definition = { ...definition, modelet, revision, remote };
+    this.#entry = this.#written();
+  }
+
+  restart(): void {
+    this.#tell({ tag: 'restart', stage: this.#key });
+  }
+
+  /** Hosts try again by themselves. */
+  retry(): void {}
+
+  /**
+   * Returns a lane. Beyond one batch for each place in a worker, another one for each host hides the way there; with room
+   * `ahead`, one for each place does. Which worker runs a batch is the hosts' choice, so a batch that needs an empty
+   * worker waits until no other is on its way. Batches that go on to further stages there keep these busy, too.
+   */
+  freeWorker(room: Room): FreeWorker<Item> | null {
+    if (this.#state.tag !== 'serving' || !this.#state.link.isReady || this.#lanes === 0) return null;
+    const most = { empty: 1, place: this.#lanes + this.#hostCount, ahead: 2 * this.#lanes }[room];
+    const further =
+      room === 'empty'
+        ? 0
+        : batchesAhead(
+            this.#itemsAhead,
+            [...this.#sent.values()].map(({ batch }) => batch.items),
+          );
+    if (this.#sent.size >= most + further) return null;
+    const taken = new Set([...this.#sent.values()].map(({ lane }) => lane));
+    const free = Array.from({ length: this.#lanes }, (_, lane) => lane).find((lane) => !taken.has(lane));
+    const index = free ?? this.#sent.size % this.#lanes;
+    // Hosts watch their own code, and check their inputs themselves.
+    return { index, isCurrent: true, refusalOf: null, dispatch: (batch) => this.#dispatch(index, batch) };
+  }
+
+  /** An item goes on to the next stages on its host as long as every host of this stage serves them, too. */
+  hopsOf(item: Item): readonly Hop[] {
+    return hopsOf(item, (key) => this.#hosts?.alsoServe(key) === true);
+  }
+
+  /** Has one host run the examples. */
+  async check(deadline: Deadline): Promise<CheckResult> {
+    const { health } = this;
+    if (this.#state.tag === 'serving' && health.tag === 'ready') {
+      const { queue, registry } = this.#state;
+      return this.#checks.ask(this.#newId(), queue, registry, deadline);
+    }
+    const why = health.tag === 'failed' ? health.error.message : 'no worker is ready';
+    return { examples: 0, error: new ModeletError('stage_unavailable', why) };
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const [batch, { batch: sent }] of this.#sent) {
+      const items = ids.filter((id) => sent.items.some((item) => item.id === id));
+      if (items.length > 0) this.#tell({ tag: 'cancel', stage: this.#key, batch, items });
+    }
+  }
+
+  async close(deadline: Deadline): Promise<void> {
+    const { tag } = this.#state;
+    if (tag === 'serving' && this.#sent.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onEmpty = resolve;
+        if (deadline !== Number.POSITIVE_INFINITY) this.#clock.at(deadline, resolve);
+      });
+    }
+    this.#timer?.cancel();
+    const state = this.#state;
+    this.#state = { tag: 'closing' };
+    if (state.tag !== 'serving') return;
+    await state.registry.remove('stages', this.#key).catch(() => {});
+    await disconnect(state);
+  }
+
+  /**
+   * Where no host has workers, the workers that the stage asks for stand for those that are missing, and say why. No
+   * worker has a pid: it would name a process of another machine, and the server kills the workers of an engine that died.
+   */
+  status(): WorkerStatus[] {
+    const workers = this.#hosts?.workers ?? [];
+    const { health } = this;
+    const why = health.tag === 'failed' ? health.error.message : null;
+    const missing = { ...MISSING, state: why === null ? 'startup' : 'error', error: why } as const;
+    const shown = workers.length > 0 ? workers : this.#definition.modelet.workers.map(() => missing);
+    return shown.map((worker, index) => {
+      const lanes = [...this.#sent.values()].filter(({ lane }) => lane % shown.length === index);
+      const sent = Math.min(lanes.length, this.#definition.modelet.concurrency);
+      // Only hosts know of batches that came from an earlier stage.
+      const running = this.#sent.size > 0 ? sent : worker.running;
+      return { ...worker, index, pid: null, busy: running > 0, running };
+    });
+  }
+
+  /** Batches that hosts can run at a time. */
+  get #lanes(): number {
+    return (this.#hosts?.readyWorkers ?? 0) * this.#definition.modelet.concurrency;
+  }
+
+  get #hostCount(): number {
+    return this.#hosts?.count ?? 0;
+  }
+
+  #dispatch(lane: number, batch: Batch<Item>): void {
+    if (this.#state.tag !== 'serving') return;
+    const id = this.#newId();
+    this.#sent.set(id, { batch, lane });
+    if (batch.items.some(({ streams }) => streams)) this.#state.parts.begin(id);
+    this.#add(this.#state, id, batch.items).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
+  }
+
+  #written(): Promise<string> {
+    const entry = publish(this.#definition, (this.#definition.remote as RemotePlace).secret);
+    // The next heartbeat reports the error.
+    entry.catch(() => {});
+    return entry;
+  }
+
+  async #open(): Promise<void> {
+    try {
+      const connected = await connect(this.#definition.remote as RemotePlace, this.#key, this.#session, {
+        clock: this.#clock,
+        onEvent: (event) => this.#happened(event),
+        onPart: (batch, part, taken) => {
+          const item = this.#sent.get(batch)?.batch.items.find(({ id }) => id === part.id);
+          if (item) this.#events.onPart(item, part, taken);
+        },
+        onMissing: (batch) => this.#lost(batch, new Error('parts of its result are no longer on the broker')),
+        onLog: (record) => this.#events.onLog({ ...record, stage: this.#definition.name }),
+      });
+      if (this.#state.tag === 'closing') return await disconnect(connected);
+      this.#state = { tag: 'serving', ...connected };
+      await follow(connected, this.#clock, (fault) => {
+        this.#fault = fault;
+        this.#tellChange();
+      });
+      await this.#heartbeat(connected);
+    } catch (thrown) {
+      if (this.#state.tag !== 'closing') this.#state = { tag: 'failed', error: asError(thrown) };
+      this.#events.onChange();
+    }
+  }
+
+  /** Renews the entry of the stage, and looks which hosts serve it. */
+  async #heartbeat(connected: Connected): Promise<void> {
+    if (this.#state.tag !== 'serving') return;
+    try {
+      const own = { kind: 'stages', name: this.#key, text: await this.#entry } as const;
+      this.#read(await connected.registry.renew(own, 'hosts'), connected.registry);
+      this.#fault = null;
+      connected.parts.tellAgain();
+      await this.#lookAfter(connected.queue);
+    } catch (thrown) {
+      this.#fault = asError(thrown);
+      this.#hosts?.clear();
+    }
+    if (this.#hostCount > 0) this.#aloneSince = this.#clock.now();
+    this.#tellChange();
+    this.#timer = this.#clock.at(this.#clock.now() + HEARTBEAT_MS, () => void this.#heartbeat(connected));
+  }
+
+  async #add({ queue, registry }: Connected, id: string, items: readonly Item[]): Promise<void> {
+    const hops = items[0]?.hops ?? [];
+    this.#itemsAhead = hops.reduce((sum, hop) => sum + hop.items, 0);
+    const row = hops.map(({ key }) => key);
+    const payload = encodeWork({ tag: 'batch', items, row }, (deadline) => registry.toServer(deadline));
+    await queue.add(id, payload, Math.max(...items.map((item) => item.priority)));
+  }
+
+  /** The health may change by time alone. */
+  #tellChange(): void {
+    const { health } = this;
+    const told = JSON.stringify([health.tag, health.tag === 'failed' && health.error.message, this.status()]);
+    if (told === this.#told) return;
+    this.#told = told;
+    this.#events.onChange();
+  }
+
+  #read(reports: RegistryEntries, registry: RemoteRegistry): void {
+    this.#hosts ??= new StageHosts(this.#key, registry.toServer(this.#openedAt));
+    for (const gained of this.#hosts.read(reports)) this.#events.onOwnMetrics({ ...gained, gauges: {} });
+  }
+
+  /** Ends the leases of hosts that are gone, and finds the ends of batches whose events were missed. */
+  async #lookAfter(queue: BatchQueue): Promise<void> {
+    if (this.#sent.size === 0) return;
+    await queue.endLeases();
+    const old = [...this.#sent].filter(([, { batch }]) => batch.dispatchedAt + LOOK_MS < this.#clock.now());
+    for (const [id] of old) {
+      const found = await queue.lookUp(id);
+      if (found.tag === 'unknown') this.#lost(id, new Error('the broker has lost the batch'));
+      else if (found.tag === 'lost') this.#lost(id, lostHost(found.reason));
+      else if (found.tag === 'ended') await this.#ended(id, found);
+    }
+  }
+
+  #newId(): string {
+    this.#jobs += 1;
+    return `${this.#session}:${this.#jobs}`;
+  }
+
+  #happened(event: JobEvent): void {
+    if (event.tag === 'waiting') return;
+    if (this.#checks.has(event.id)) {
+      if (event.tag === 'dead') this.#checks.fail(event.id, lostHost(event.reason));
+      else this.#checks.answered(event.id, outcomeOfJob(event.outcome).result);
+    } else if (!this.#sent.has(event.id)) return;
+    else if (event.tag === 'dead') this.#lost(event.id, lostHost(event.reason));
+    else void this.#ended(event.id, outcomeOfJob(event.outcome));
+  }
+
+  async #ended(id: string, { result, reason }: JobEnd): Promise<void> {
+    if (this.#state.tag !== 'serving') return;
+    const { queue, parts } = this.#state;
+    try {
+      if (!result) throw new Error(reason ?? 'it has no result');
+      const { replies, runMs } = decodeReplies(await queue.resultOf(id, result));
+      await parts.all(id, replies);
+      const sent = this.#sent.get(id);
+      // Its event and a look at the job may both have found its end.
+      if (!sent) return;
+      if (replies.length !== sent.batch.items.length) throw new Error('a host has sent the replies of another batch');
+      this.#settled(id);
+      this.#events.onReply(sent.batch, replies, runMs, sent.lane);
+    } catch (thrown) {
+      this.#lost(id, asError(thrown));
+    }
+    this.#emptied();
+  }
+
+  /** A host may have begun the batch. */
+  #lost(id: string, error: Error): void {
+    const sent = this.#sent.get(id);
+    if (!sent) return;
+    this.#settled(id);
+    const items = sent.batch.items.map(({ id: item }) => item);
+    this.#tell({ tag: 'cancel', stage: this.#key, batch: id, items });
+    this.#events.onLost(sent.batch.items, [], error, sent.lane);
+    this.#emptied();
+  }
+
+  #settled(id: string): void {
+    this.#sent.delete(id);
+    if (this.#state.tag !== 'serving') return;
+    this.#state.queue.settled(id);
+    this.#state.parts.end(id);
+  }
+
+  #emptied(): void {
+    if (this.#sent.size === 0) this.#onEmpty?.();
+  }
+
+  #tell(message: Parameters<RemoteRegistry['send']>[0]): void {
+    if (this.#state.tag === 'serving') this.#state.registry.send(message).catch(() => {});
+  }
+}
+
+/** @param reason as the broker has it: of a lease that has ended, or of a host that could not run the batch */
+function lostHost(reason: string): Error {
+  const isLease = reason === '' || reason.startsWith('job stalled');
+  return new Error(isLease ? 'its worker host was lost' : `its worker host could not run it: ${reason}`);
+}

@@ -1,0 +1,238 @@
+/** Answers requests to a listener that reach no endpoint: health, metrics and the OpenAPI document, else why not. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { EnginePlan } from '../../config/stage-definition.ts';
+import type { Deadline } from '../../core/clock.ts';
+import { asModeletError, type ModeletError } from '../../core/errors.ts';
+import { type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
+import type { RequestReading } from '../../core/readings.ts';
+import type { Exposition } from '../../observe/export/collect.ts';
+import { ENGINE_METRICS } from '../../observe/export/metrics.ts';
+import { StageTotals } from '../../observe/meters/totals.ts';
+import { buildSnapshot, missingIn, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
+import type { Clients } from '../access.ts';
+import { type AnswerBody, answerBody, writeAnswer } from '../answer.ts';
+import { errorBody } from '../client-text.ts';
+import { REQUEST_ID, requestIdOf } from '../request-head.ts';
+import { prepareAnswer } from '../served-endpoint.ts';
+
+/** The engine, as far as its health and metrics show it. */
+export interface Observed {
+  /** Name of the runtime. */
+  readonly runtime: string;
+  status(): EngineStatus;
+  /** Runs the examples of all stages; see `Engine.check`. */
+  check(deadline: Deadline): Promise<readonly CheckedExamples[]>;
+  /** The requests at the listener. */
+  requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
+  /** Those whose keys are needed, and their requests. */
+  readonly clients: Clients;
+  now(): number;
+}
+
+/** The result of running a stage's examples. */
+export interface CheckedExamples {
+  readonly stage: number;
+  /** False: the stage is a version that gets no requests. Default: true. */
+  readonly answers?: boolean;
+  readonly examples: number;
+  readonly error: ModeletError | null;
+}
+
+interface ObservationAnswer {
+  readonly status: number;
+  readonly content: AnswerBody;
+}
+
+type Read = (query: URLSearchParams) => ObservationAnswer | Promise<ObservationAnswer>;
+
+const READING = ['GET', 'HEAD'];
+/** An orchestrator asks without a key. */
+const HEALTH = '/health/';
+const TEXT = 'text/plain; charset=utf-8';
+
+export class ObservationPaths {
+  readonly #observed: Observed;
+  readonly #answers: ReadonlyMap<string, Read> = new Map<string, Read>([
+    ['/health/live', () => json(200, { live: true })],
+    ['/health/ready', (query) => (query.get('deep') === '1' ? this.#deeplyReady() : this.#ready(null))],
+    ['/metrics', () => this.#metrics()],
+    ['/openapi.json', () => this.#document()],
+  ]);
+  /** Loaded with the first scrape, because its library takes memory. */
+  #exposition: Promise<Exposition> | null = null;
+  #plan: EnginePlan = { stages: [], routes: [] };
+  #openapi = '';
+
+  constructor(observed: Observed) {
+    this.#observed = observed;
+  }
+
+  apply(plan: EnginePlan): void {
+    this.#plan = plan;
+  }
+
+  publishApi(openapi: string): void {
+    this.#openapi = openapi;
+  }
+
+  /** Returns the names of the stages that have no worker to serve a request now. */
+  missing(): string[] {
+    return missingIn(this.#snapshot()).map(({ stage }) => stage);
+  }
+
+  /**
+   * Answers a request that no endpoint takes.
+   * @param methods methods of the endpoints at the path
+   */
+  answer(request: IncomingMessage, response: ServerResponse, path: string, methods: readonly string[]): void {
+    const { method = '' } = request;
+    const read = this.#answers.get(path);
+    if (read && READING.includes(method)) {
+      if (!path.startsWith(HEALTH) && !this.#mayRead(request, response, path)) return;
+      this.#send(request, response, read);
+      return;
+    }
+    const allowed = [...(read ? READING : []), ...methods];
+    if (allowed.length === 0)
+      refuse(request, response, { status: 404, code: 'not_found', message: 'no such endpoint' });
+    else if (method === 'OPTIONS') response.writeHead(204, { Allow: [...allowed, 'OPTIONS'].join(', ') }).end();
+    else if (methods.includes(method)) refuse(request, response, FOR_FLOW);
+    else {
+      const message = `this path takes ${allowed.join(' and ')}`;
+      refuse(
+        request,
+        response,
+        { status: 405, code: 'method_not_allowed', message },
+        [...allowed, 'OPTIONS'].join(', '),
+      );
+    }
+  }
+
+  /** Whether a request may read what names stages and clients. Answers it if it may not. */
+  #mayRead(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+    const { clients } = this.#observed;
+    if (!clients.areNeeded) return true;
+    try {
+      clients.check(request.headers, response, path);
+      return true;
+    } catch (thrown) {
+      const { statusCode: status, code, message } = asModeletError(thrown, 'unauthorized');
+      refuse(request, response, { status, code, message });
+      return false;
+    }
+  }
+
+  /** Answers a request on a connection of a listener that is no more. */
+  refuseAll(request: IncomingMessage, response: ServerResponse): void {
+    refuse(request, response, CLOSED);
+  }
+
+  #send(request: IncomingMessage, response: ServerResponse, read: Read): void {
+    const [, query = ''] = (request.url ?? '').split('?', 2);
+    Promise.resolve(read(new URLSearchParams(query))).then(
+      ({ status, content }) => {
+        const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
+        writeAnswer(response, { status, requestId, answer: NEVER_CACHED }, content);
+      },
+      (error: Error) => refuse(request, response, { status: 500, code: 'modelet_failed', message: error.message }),
+    );
+  }
+
+  /** @param checks results of the stages' examples; null if the client did not ask for them */
+  #ready(checks: readonly CheckedExamples[] | null): ObservationAnswer {
+    const snapshot = this.#snapshot();
+    const missing = missingIn(snapshot).map(({ stage, reason }) => ({ stage, reason }));
+    const ready =
+      missing.length === 0 && (checks ?? []).every(({ error, answers }) => error === null || answers === false);
+    // A message may contain text of the modelet's code, which is not for everybody.
+    const shown = checks?.map(({ stage, examples, error, answers }) => ({
+      stage: this.#plan.stages.find(({ ref }) => ref === stage)?.name ?? '',
+      ok: error === null,
+      examples,
+      ...(answers === false ? { answers } : {}),
+      ...(error ? { error: { code: error.code } } : {}),
+    }));
+    return json(ready ? 200 : 503, { ready, missing, ...(shown ? { checks: shown } : {}) });
+  }
+
+  async #deeplyReady(): Promise<ObservationAnswer> {
+    return this.#ready(await this.#observed.check(this.#observed.now() + LONGEST_CHECK_MS));
+  }
+
+  async #metrics(): Promise<ObservationAnswer> {
+    this.#exposition ??= import('../../observe/export/collect.ts').then(
+      (module) => new module.Exposition(ENGINE_METRICS, true),
+    );
+    const exposition = await this.#exposition;
+    const { durations } = this.#observed.requests().reading;
+    const body = await exposition.text([{ snapshot: this.#snapshot(), durations }], []);
+    return { status: 200, content: { contentType: exposition.contentType, body } };
+  }
+
+  #document(): ObservationAnswer {
+    if (this.#openapi === '') return { status: 404, content: { contentType: TEXT, body: '' } };
+    return { status: 200, content: { contentType: 'application/json; charset=utf-8', body: this.#openapi } };
+  }
+
+  /** The state of the runtime, as far as its engine knows it. */
+  #snapshot(): RuntimeSnapshot {
+    const { runtime, status: statusOf, requests } = this.#observed;
+    const status = statusOf();
+    const { reading, backlog, capacity } = requests();
+    const totals = new StageTotals();
+    totals.update(status.stages);
+    return buildSnapshot({
+      ...{ id: runtime, name: runtime, state: 'ready', refuses: null, listener: null },
+      ...{ plan: this.#plan, status, totals },
+      engine: {
+        ...{ pid: process.pid, state: 'ready', restarts: 0, lastError: null, deaths: { serving: 0, starting: 0 } },
+        ...{ frames: { sent: {}, received: {} }, bytes: { sent: 0, received: 0 } },
+      },
+      ledger: { backlog, capacity },
+      requests: reading.counts as Record<string, number>,
+      lateOutcomes: reading.late,
+      clients: this.#observed.clients.read(),
+      now: this.#observed.now(),
+      ...{
+        deploys: { count: 0, handedOver: 0 },
+        failures: [],
+        readAt: 0,
+        slowest: [],
+        allowedCpus: [],
+        pinWarnings: [],
+      },
+    });
+  }
+}
+
+interface ListenerRefusal {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+const NEVER_CACHED = prepareAnswer({ statusCode: null, headers: { 'Cache-Control': 'no-store' } });
+const FOR_FLOW: ListenerRefusal = {
+  status: 415,
+  code: 'unsupported_media',
+  message: "forms, JSON in UTF-16 and answers as a script are for Node-RED's own server",
+};
+
+const CLOSED: ListenerRefusal = {
+  status: 503,
+  code: 'shutting_down',
+  message: 'the engine serves nothing here any more',
+};
+
+/** Answers with an error that is no error of a pipeline. */
+function refuse(request: IncomingMessage, response: ServerResponse, refusal: ListenerRefusal, allow?: string): void {
+  const { status, code, message } = refusal;
+  const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
+  const answer = prepareAnswer({ statusCode: null, headers: allow === undefined ? {} : { Allow: allow } });
+  const content = answerBody('json', errorBody({ code, message, stage: undefined, requestId }));
+  writeAnswer(response, { status, requestId, answer }, content);
+}
+
+function json(status: number, value: object): ObservationAnswer {
+  return { status, content: answerBody('json', value) };
+}

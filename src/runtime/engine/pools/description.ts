@@ -1,0 +1,44 @@
+/**
+ * What the modelet of a stage tells of itself. The host hears each news once: the description, and why batches are not
+ * as they should be. A stage may get a batcher, or lose it, while its workers stay, so no worker decides whether to warn.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { StageDefinition } from '../../../config/stage-definition.ts';
+import type { BatchWarning, LogRecord, ModeletDescription } from '../../../core/model.ts';
+
+interface DescriptionHost {
+  onDescribed(stage: number, description: ModeletDescription): void;
+  onLog(record: LogRecord): void;
+}
+
+export class Description {
+  readonly #host: DescriptionHost;
+  /** The description that the host was last given. */
+  #told: ModeletDescription | null = null;
+  /** The warning that was last logged. */
+  #warned = '';
+
+  constructor(host: DescriptionHost) {
+    this.#host = host;
+  }
+
+  /** Call after any change of the stage's settings or workers. */
+  renew(stage: StageDefinition, description: ModeletDescription | null): void {
+    if (description && !isDeepStrictEqual(description, this.#told)) {
+      this.#told = description;
+      this.#host.onDescribed(stage.ref, description);
+    }
+    // Each worker may have measured other times, and so have a different text.
+    const { text } = batchWarning(stage, description) ?? { text: '' };
+    if (text !== '' && text !== this.#warned) this.#host.onLog({ level: 'warn', message: text, stage: stage.name });
+    this.#warned = text;
+  }
+}
+
+/** Returns why batches are not as they should be; undefined if they are, or if the stage makes none. */
+export function batchWarning(
+  { batching }: Pick<StageDefinition, 'batching'>,
+  description: ModeletDescription | null,
+): BatchWarning | undefined {
+  return batching.maxBatchSize > 1 ? description?.batching : undefined;
+}

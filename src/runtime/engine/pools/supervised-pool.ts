@@ -1,0 +1,387 @@
+/**
+ * A stage's workers, each with its own supervisor. Picks the worker for a batch, and decides what a worker's death
+ * means for the stage.
+ *
+ * When the circuit opens, live workers finish their batches, and their answers count; then they wait idle and warm.
+ * Dead workers are not started. The probe is a live worker if there is one; otherwise the openings try one worker after
+ * the other. Deaths in service count towards the circuit, including runs over the limit. Failed starts count only if no
+ * worker serves or may serve soon: one worker that cannot start beside others that serve does not endanger the stage.
+ */
+
+import type { StageDefinition } from '../../../config/stage-definition.ts';
+import { type Clock, type Deadline, systemClock } from '../../../core/clock.ts';
+import type {
+  CheckResult,
+  CircuitStatus,
+  CircuitTag,
+  LogLevel,
+  ModeletDescription,
+  RequestNumber,
+  RetiredWorker,
+  WorkerDeath,
+  WorkerStatus,
+} from '../../../core/model.ts';
+import type { RestartCause } from '../../../core/readings.ts';
+import { shortened } from '../../../process/lines.ts';
+import { LastingFailure } from '../../../process/parent/start-failure.ts';
+import type { LifePhase } from '../../../process/parent/supervisor.ts';
+import type { EngineBoot, TouchedFile } from '../../../wire/frames/bodies.ts';
+import type { WireItem } from '../../../wire/frames/frames.ts';
+import { Circuit } from './circuit.ts';
+import { ExampleCheck } from './example-check.ts';
+import {
+  type Loss,
+  type PoolEvents,
+  type PoolHealth,
+  type PoolRuns,
+  type Room,
+  RunTimeout,
+  type WorkerPool,
+} from './pool.ts';
+import { WorkerFactory } from './worker-factory.ts';
+import { Roster } from './workers/roster.ts';
+import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';
+
+/** Batches that wait in a worker behind those that run: enough to hide the wake-up time between two batches. */
+const MOST_AHEAD = 1;
+
+export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
+  /** The newest definition, but always with the modelet that the workers run. */
+  #stage: StageDefinition;
+  readonly #factory: WorkerFactory;
+  readonly #events: PoolEvents<T>;
+  readonly #clock: Clock;
+  readonly #roster: Roster<T>;
+  readonly #circuit: Circuit;
+  /** Made for the first check. */
+  #check: ExampleCheck | null = null;
+  /** The workers that may get batches: those that serve, or none but the probe while the circuit is not closed. */
+  #eligible: readonly SupervisedWorker<T>[];
+  /** The only worker that gets batches while the circuit is half-open; otherwise null. */
+  #probe: SupervisedWorker<T> | null = null;
+  #probes = 0;
+  #description: ModeletDescription | null = null;
+  #files: readonly TouchedFile[] = [];
+  #lastDeath: WorkerDeath | null = null;
+  /** The reason of the last failed starts, and how many in a row had it; null after a worker became ready. */
+  #failedStarts: { readonly message: string; readonly count: number } | null = null;
+  /** The last logged reason why workers are stuck; null after a worker became ready or a user asked for new ones. */
+  #toldFailure: string | null = null;
+  /** Whether `close` was called: workers that end get no successors. */
+  #isClosed = false;
+
+  constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
+    this.#stage = stage;
+    this.#factory = new WorkerFactory(stage.modelet, boot, clock);
+    this.#events = events;
+    this.#clock = clock;
+    this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
+    const host = this.#workerHost();
+    this.#roster = new Roster(stage.modelet.workers.length, (index) => new SupervisedWorker(index, host));
+    this.#eligible = this.#roster.serving;
+  }
+
+  get pinWarnings(): readonly string[] {
+    return this.#factory.pinWarnings;
+  }
+
+  get health(): PoolHealth {
+    const { refusal } = this.#factory;
+    if (refusal) return { tag: 'failed', error: refusal, doesNotStart: false };
+    if (this.#eligible.some(({ process }) => process.isReady)) return { tag: 'ready' };
+    const open = this.#circuit.refusal;
+    if (open) return { tag: 'failed', error: open, doesNotStart: this.#circuit.isOfStarts };
+    const errors = this.#roster.serving.map(({ startError }) => startError);
+    const first = errors[0];
+    const none = errors.every((error) => error !== null);
+    return first && none ? { tag: 'failed', error: first, doesNotStart: true } : { tag: 'starting' };
+  }
+
+  get isStuck(): boolean {
+    return this.#roster.isStuck;
+  }
+
+  get files(): readonly TouchedFile[] {
+    return this.#files;
+  }
+
+  get circuit(): CircuitStatus {
+    return this.#circuit.status;
+  }
+
+  get description(): ModeletDescription | null {
+    return this.#description;
+  }
+
+  get runs(): PoolRuns {
+    return { serving: this.#roster.serving.flatMap(presentRun), retired: this.#roster.retired.flatMap(presentRun) };
+  }
+
+  get lastDeath(): WorkerDeath | null {
+    return this.#lastDeath;
+  }
+
+  start(): void {
+    const { refusal } = this.#factory;
+    if (refusal) {
+      this.#events.onLog({ level: 'error', message: refusal.message, stage: this.#stage.name });
+      this.#events.onChange();
+      return;
+    }
+    for (const worker of this.#roster.serving) worker.process.start();
+  }
+
+  redefine(stage: StageDefinition): void {
+    this.#stage = { ...stage, modelet: this.#stage.modelet };
+    for (const worker of this.#roster.all) worker.work.limitRun();
+  }
+
+  restart(): void {
+    if (this.#factory.refusal) return;
+    for (const worker of this.#roster.all) worker.outdate();
+    this.#toldFailure = null;
+    const running = this.#roster.serving.filter(({ process }) => process.pid !== null);
+    this.#circuit.reset();
+    for (const worker of this.#roster.serving) worker.process.start();
+    this.retry();
+    for (const { index } of running) this.#roster.replace(index, 'asked');
+  }
+
+  retry(): void {
+    this.#toldFailure = null;
+    for (const worker of this.#roster.all) if (worker.process.isStuck) worker.process.start();
+  }
+
+  freeWorker(room: Room): SupervisedWorker<T> | null {
+    let best: SupervisedWorker<T> | null = null;
+    for (const worker of this.#eligible) {
+      const { process, work, load } = worker;
+      if (process.isReady && !work.isAlone && load < this.#mostFor(worker, room) && (!best || load < best.load))
+        best = worker;
+    }
+    return best;
+  }
+
+  /** Returns the number of batches with which a worker has no more room of this kind. */
+  #mostFor({ work }: SupervisedWorker<T>, room: Room): number {
+    // The probe gets one batch at a time: its death must not cost more.
+    if (room === 'empty' || this.#probe) return 1;
+    const { concurrency } = this.#stage.modelet;
+    return room === 'place' || work.hasExample || this.#check?.isWaiting ? concurrency : concurrency + MOST_AHEAD;
+  }
+
+  check(deadline: Deadline): Promise<CheckResult> {
+    this.#check ??= new ExampleCheck({
+      clock: this.#clock,
+      // The probe gets requests only, no examples.
+      ready: () => (this.#circuit.tag === 'closed' ? this.#ready : []),
+      whyNone: () => (this.health.tag === 'failed' ? this.health.error.message : 'no worker is ready'),
+      onChange: () => this.#events.onChange(),
+    });
+    return this.#check.begin(deadline);
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const worker of this.#roster.all) worker.cancel(ids);
+  }
+
+  async close(deadline: Deadline): Promise<void> {
+    this.#isClosed = true;
+    this.#circuit.stop();
+    const ended = this.#roster.close(deadline);
+    this.#check?.advance();
+    await ended;
+  }
+
+  status(): WorkerStatus[] {
+    const { refusal } = this.#factory;
+    return this.#roster.serving.map((worker) => ({
+      index: worker.index,
+      pid: worker.process.pid,
+      state: refusal ? 'error' : worker.process.processState,
+      cpus: this.#factory.appliedPin(worker.index),
+      busy: worker.load > 0,
+      running: Math.min(worker.load, this.#stage.modelet.concurrency),
+      overdue: worker.work.overdue,
+      starting: worker.starting,
+      restarts: this.#factory.restarts(worker.index),
+      error: refusal?.message ?? this.#roster.troubleOf(worker),
+      rssBytes: worker.facts.usage?.rssBytes ?? null,
+      cpuMs: worker.facts.usage?.cpuMs ?? null,
+      gauges: worker.facts.gauges,
+    }));
+  }
+
+  get #ready(): readonly SupervisedWorker<T>[] {
+    return this.#roster.serving.filter(({ process }) => process.isReady);
+  }
+
+  #workerHost(): WorkerHost<T> {
+    return {
+      clock: this.#clock,
+      startTimeoutMs: this.#factory.startTimeoutMs,
+      concurrency: this.#stage.modelet.concurrency,
+      abandonedMs: this.#factory.abandonedMs,
+      stage: this.#events,
+      launch: (index, events) => this.#factory.launch(index, events),
+      loadFrame: (index) => this.#factory.loadFrame(this.#stage, index),
+      runTimeoutMs: () => this.#stage.runTimeoutMs,
+      onStuck: (worker) => this.#replace(worker, 'it runs a batch whose callers have gone, and does not end it'),
+      onReady: (worker) => this.#becameReady(worker),
+      onTouched: (files) => {
+        this.#files = files;
+      },
+      onAnswered: (worker) => {
+        if (worker === this.#probe) this.#circuit.proved('answer');
+        this.#replaceWorn(worker);
+        this.#check?.advance();
+      },
+      onTried: (error) => this.#check?.tried(error),
+      onUsage: (worker) => {
+        const tooLarge = this.#roster.serves(worker) ? worker.facts.tooLargeAtFirst(this.#stage) : null;
+        if (tooLarge) this.#log(worker, 'warn', tooLarge);
+        this.#replaceWorn(worker);
+      },
+      onLost: (worker, loss) => this.#lost(worker, loss),
+      onLog: (worker, level, message) => this.#log(worker, level, message),
+    };
+  }
+
+  #becameReady(worker: SupervisedWorker<T>): void {
+    const replaced = this.#roster.becameReady(worker);
+    if (replaced) this.#events.onEnded(replaced);
+    this.#description = worker.facts.description;
+    this.#toldFailure = null;
+    this.#failedStarts = null;
+    if (worker === this.#probe) this.#circuit.proved('ready');
+    this.#check?.advance();
+  }
+
+  #replaceWorn(worker: SupervisedWorker<T>): void {
+    const { recycleAfter, maxRssMb } = this.#stage;
+    const worn = recycleAfter > 0 || maxRssMb > 0 ? worker.facts.wear(this.#stage) : null;
+    if (worn) this.#replace(worker, worn);
+  }
+
+  /** Replaces a worker that serves, if the circuit is closed: otherwise each live one is needed. */
+  #replace(worker: SupervisedWorker<T>, reason: string): void {
+    if (this.#isClosed || this.#circuit.tag !== 'closed' || !this.#roster.serves(worker)) return;
+    if (this.#roster.replace(worker.index, 'recycled')) this.#log(worker, 'info', `is replaced: ${reason}`);
+  }
+
+  #lost(worker: SupervisedWorker<T>, { overrun, running, notStarted, trying, error, phase }: Loss<T>): void {
+    const { index } = worker;
+    if (overrun.length > 0) this.#events.onLost(overrun, [], error, index);
+    this.#events.onLost(running, notStarted, error instanceof RunTimeout ? besides(error) : error, index);
+    if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
+    if (phase === 'serving') this.#lastDeath = { worker: index, at: this.#clock.now(), error: error.message };
+    if (phase === 'starting' && error instanceof LastingFailure) {
+      this.#files = error.files;
+      this.#tellFailure(error);
+    } else if (phase === 'starting') this.#tellStart(worker, error);
+    if (this.#roster.serves(worker) && phase !== 'closing') this.#died(worker, error, phase === 'starting', trying);
+    if (trying) this.#check?.lost(error);
+    else this.#check?.advance();
+    this.#events.onChange();
+  }
+
+  #died(worker: SupervisedWorker<T>, error: Error, starting: boolean, trying: boolean): void {
+    this.#roster.died(worker);
+    const isProbe = worker === this.#probe;
+    if (error instanceof LastingFailure && starting) {
+      // Another try would fail too, so the circuit need not retry this worker. Each of the others decides for itself.
+      if (isProbe) this.#circuit.reset();
+      return;
+    }
+    const serving = starting ? this.#roster.serving.every(({ startError }) => startError !== null) : !trying;
+    const counts = isProbe || serving;
+    if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
+    else if (this.#circuit.tag !== 'closed') worker.process.hold();
+  }
+
+  /** Logs a failed start that is tried again: the first, and for the same reason the second, the fourth, the eighth... */
+  #tellStart(worker: SupervisedWorker<T>, { message }: Error): void {
+    const count = this.#failedStarts?.message === message ? this.#failedStarts.count + 1 : 1;
+    this.#failedStarts = { message, count };
+    if (!isPowerOfTwo(count)) return;
+    this.#log(worker, 'error', `did not start${count === 1 ? '' : `, ${count} times so far`}: ${message}`);
+  }
+
+  /** Logs a failure once, however many workers fail for the same reason. */
+  #tellFailure({ failure: { message, stack } }: LastingFailure): void {
+    if (this.#toldFailure === message) return;
+    this.#toldFailure = message;
+    const text = shortened(
+      `does not start: ${message}; its workers start again when its code, or a file that it reads, changes`,
+    );
+    const fields = stack === undefined ? {} : { stack };
+    this.#events.onLog({ level: 'error', message: text, stage: this.#stage.name, fields });
+  }
+
+  #circuitEntered(tag: CircuitTag): void {
+    this.#probe = null;
+    this.#eligible = tag === 'closed' ? this.#roster.serving : [];
+    const log = (level: LogLevel, message: string): void =>
+      this.#events.onLog({ level, message, stage: this.#stage.name });
+    if (tag === 'open') {
+      this.#roster.keepPresent();
+      for (const worker of this.#roster.serving) worker.process.hold();
+      this.#tellOpen(log);
+    } else if (tag === 'half-open') {
+      log('info', 'tries one worker');
+      this.#tryProbe();
+    } else {
+      if (this.#ready.length > 0) log('info', 'serves again');
+      for (const worker of this.#roster.serving) worker.process.start();
+    }
+    this.#events.onChange();
+  }
+
+  /** The message does not mention refused requests: a pool of older code may still serve. */
+  #tellOpen(log: (level: LogLevel, message: string) => void): void {
+    const why = this.#circuit.refusal?.message ?? '';
+    if (!this.#circuit.isOfStarts) {
+      log('error', why);
+      return;
+    }
+    // A circuit that opens again and again for failed starts is one message.
+    log(this.#toldFailure === null ? 'error' : 'debug', `does not start: ${why}`);
+    this.#toldFailure ??= why;
+  }
+
+  /** Picks a live worker as the probe, or starts one. */
+  #tryProbe(): void {
+    this.#probes += 1;
+    const { serving } = this.#roster;
+    const inTurn = serving[this.#probes % serving.length] as SupervisedWorker<T>;
+    const ready = this.#ready;
+    const probe = ready.find(({ load }) => load === 0) ?? ready[0] ?? inTurn;
+    this.#probe = probe;
+    this.#eligible = [probe];
+    if (probe.process.isReady) this.#circuit.proved('ready');
+    else probe.process.start();
+  }
+
+  #log({ index: worker }: SupervisedWorker<T>, level: LogLevel, message: string): void {
+    this.#events.onLog({ level, message, stage: this.#stage.name, worker });
+  }
+}
+
+/** Returns the cause of death for the items that ran beside those that took too long. */
+function besides(timeout: RunTimeout): Error {
+  return new Error(`it was killed because of another batch: ${timeout.message}`, { cause: timeout });
+}
+
+/** Returns what a worker runs at present, in a list that is empty if it runs nothing. */
+function presentRun({ process: { pid }, work: { runsSince, overdue } }: SupervisedWorker<WireItem>): RetiredWorker[] {
+  return runsSince === null ? [] : [{ pid, runsSince, overdue }];
+}
+
+function isPowerOfTwo(count: number): boolean {
+  return Number.isInteger(Math.log2(count));
+}
+
+function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {
+  if (error instanceof RunTimeout) return 'run_timeout';
+  return phase === 'serving' ? 'died' : 'not_started';
+}

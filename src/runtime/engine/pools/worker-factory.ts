@@ -1,0 +1,101 @@
+/** Creates the workers of one stage: picks each worker's cores and its launcher, and builds its first frame. */
+
+import type { ModeletDefinition, StageDefinition } from '../../../config/stage-definition.ts';
+import type { Clock } from '../../../core/clock.ts';
+import { ModeletError } from '../../../core/errors.ts';
+import type { Pin, WorkerPlacement } from '../../../core/model.ts';
+import { pinProblem, pinWarning, resolvePin } from '../../../process/affinity.ts';
+import type { Child, ChildEvents } from '../../../process/parent/child.ts';
+import { startProcessWorker } from '../../../process/parent/worker-launch.ts';
+import type { EngineBoot } from '../../../wire/frames/bodies.ts';
+import type { ControlFrame } from '../../../wire/frames/frames.ts';
+import { startThreadWorker } from './thread-worker.ts';
+
+/** Limits without a caller, in ms: the least, for short time limits, and that of requests without a time limit. */
+const LEAST_ABANDONED_MS = 10_000;
+const DEFAULT_ABANDONED_MS = 30_000;
+
+export class WorkerFactory {
+  readonly #modelet: ModeletDefinition;
+  readonly #boot: EngineBoot;
+  readonly #clock: Clock;
+  /** Warnings about pins that could not be applied. */
+  readonly pinWarnings: readonly string[];
+  /** With `strictPins`, the reason why no worker of the stage may start; otherwise null. */
+  readonly refusal: ModeletError | null;
+
+  /** Number of launches by index. */
+  readonly #launches: number[] = [];
+
+  constructor(modelet: ModeletDefinition, boot: EngineBoot, clock: Clock) {
+    this.#modelet = modelet;
+    this.#boot = boot;
+    this.#clock = clock;
+    const unpinned = modelet.workers.flatMap((_, index) => {
+      const { missing } = this.#pin(index);
+      return missing.length > 0 ? [{ who: `worker ${index}`, missing }] : [];
+    });
+    const inWords = (say: typeof pinProblem): string[] =>
+      unpinned.map(({ who, missing }) => say(who, missing, boot.allowedCpus));
+    const refused = boot.strictPins && unpinned.length > 0;
+    this.refusal = refused ? new ModeletError('config_invalid', inWords(pinProblem).join('; ')) : null;
+    this.pinWarnings = refused ? [] : inWords(pinWarning);
+  }
+
+  get startTimeoutMs(): number {
+    return this.#modelet.startTimeoutMs;
+  }
+
+  /** By the time limit of requests: as long as a caller waits at most, a worker may go on after its callers have gone. */
+  get abandonedMs(): number {
+    return Math.max(LEAST_ABANDONED_MS, this.#boot.requests.timeoutMs || DEFAULT_ABANDONED_MS);
+  }
+
+  /** Number of workers launched at the index after the first. */
+  restarts(index: number): number {
+    return Math.max(0, (this.#launches[index] ?? 0) - 1);
+  }
+
+  launch(index: number, events: ChildEvents): Child {
+    this.#launches[index] = (this.#launches[index] ?? 0) + 1;
+    const { isolation, heapMb, concurrency } = this.#modelet;
+    const spec = {
+      launcher: this.#boot.launcher,
+      cpus: this.#pin(index).cpus,
+      pin: this.appliedPin(index),
+      env: this.#placement(index).env,
+      heapMb,
+    };
+    if (isolation === 'thread') return startThreadWorker({ ...spec, concurrency }, events, this.#clock);
+    return startProcessWorker(spec, this.#modelet, events, this.#clock);
+  }
+
+  /** Returns the first frame for a new worker. */
+  loadFrame({ name, batching }: StageDefinition, index: number): ControlFrame {
+    const { workers: _, ...modelet } = this.#modelet;
+    return {
+      type: 'load',
+      body: {
+        stage: name,
+        worker: index,
+        cpus: this.appliedPin(index),
+        maxPayloadBytes: this.#boot.maxPayloadBytes,
+        batchSize: batching.maxBatchSize,
+        modelet,
+      },
+    };
+  }
+
+  /** Returns the cores that a worker is really pinned to, or null if it is not pinned. */
+  appliedPin(index: number): Pin {
+    return this.#pin(index).missing.length > 0 ? null : this.#placement(index).cpus;
+  }
+
+  #placement(index: number): WorkerPlacement {
+    return this.#modelet.workers[index] as WorkerPlacement;
+  }
+
+  #pin(index: number): ReturnType<typeof resolvePin> {
+    return resolvePin(this.#placement(index).cpus, this.#boot.allowedCpus, this.#boot.launcher.taskset);
+  }
+}

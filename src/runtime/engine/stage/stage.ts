@@ -1,0 +1,401 @@
+/**
+ * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, and splits their replies
+ * into outcomes. The engine decides where an outcome goes.
+ */
+import { rerunsBatches, roomOf, type StageDefinition } from '../../../config/stage-definition.ts';
+import type { Deadline } from '../../../core/clock.ts';
+import type { ModeletError } from '../../../core/errors.ts';
+import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../../core/model.ts';
+import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../../core/readings.ts';
+import { StageMeter } from '../../../observe/meters/stage-meter.ts';
+import type { OwnChanges } from '../../../wire/frames/bodies.ts';
+import type { WireItem } from '../../../wire/frames/frames.ts';
+import { batchWarning, Description } from '../pools/description.ts';
+import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
+import { type StagePool, StagePools } from '../pools/stage-pools.ts';
+import { BatchFormer, RecentBatches, type TakenItems } from './batching.ts';
+import { keepTogether, passedAlong } from './hops.ts';
+import { goesToWorker, type Hop, type Item, isAlone, leavesWorker, NO_HOPS, type RouteStage, runOf } from './item.ts';
+import { NO_CACHE, SingleFlight } from './response-cache.ts';
+import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
+import type { StageHost } from './stage-host.ts';
+import { StageQueue } from './stage-queue.ts';
+
+export class Stage implements RouteStage {
+  readonly #host: StageHost;
+  readonly #queue: StageQueue = new StageQueue();
+  readonly #former: BatchFormer;
+  readonly meter: StageMeter = new StageMeter();
+  /** Null: the stage has never kept results. */
+  #singleFlight: SingleFlight | null = null;
+  #definition: StageDefinition;
+  readonly #pools: StagePools;
+  readonly #recent: RecentBatches = new RecentBatches();
+  open = 0;
+  #batchNumber = 0;
+  readonly #description: Description;
+  #pumping: NodeJS.Immediate | null = null;
+  /** Time since which a worker has been free; null if none is. */
+  #freeSince: number | null = null;
+
+  constructor(definition: StageDefinition, host: StageHost) {
+    this.#definition = definition;
+    this.#host = host;
+    this.#description = new Description(host);
+    this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
+    this.#keepResults();
+    this.#pools = new StagePools(
+      definition,
+      (newest) => this.#createPool(newest),
+      host,
+      () => this.#singleFlight?.renew(),
+    );
+    this.#pools.start();
+  }
+
+  get ref(): number {
+    return this.#definition.ref;
+  }
+
+  get id(): string {
+    return this.#definition.id;
+  }
+
+  get name(): string {
+    return this.#definition.name;
+  }
+
+  get isAvailable(): boolean {
+    return this.#pools.present.health.tag === 'ready';
+  }
+
+  get hasRoom(): boolean {
+    return this.#queue.hasRoom(this.#definition);
+  }
+
+  get holdsBack(): boolean {
+    return !this.hasRoom && this.#definition.overflow !== 'drop-oldest';
+  }
+
+  get patientRoom(): number {
+    return roomOf(this.#definition);
+  }
+
+  resultBytes(...input: Parameters<RouteStage['resultBytes']>): number {
+    return this.#recent.growth.of(...input);
+  }
+
+  get lastInput(): Payload | null {
+    return this.#recent.lastInput;
+  }
+
+  /** Answers from the cache, joins the run of an identical request, or queues the request. */
+  enqueue(request: Item, entry: boolean): void {
+    request.arrivedAt = this.#host.clock.now();
+    request.lookup = null;
+    if (this.#singleFlight?.admit(request)) this.#host.onChange();
+    else this.#queueUp(request, entry);
+  }
+
+  /** Removes a cancelled request from the queue, or tells the worker that has it. */
+  cancel(request: Item): void {
+    if (this.#removeQueued(request)) return;
+    const run = runOf(request);
+    if (!run) leavesWorker(request);
+    const item = run ? this.#singleFlight?.leave(request, run) : request;
+    if (item) this.#pools.cancel([item.id]);
+  }
+
+  get hop(): Hop | null {
+    const { cache, retryLost, versions } = this.#definition;
+    const hop = cache.entries === 0 && !versions ? this.#pools.present.hop : null;
+    return hop ? { ...hop, retryLost } : null;
+  }
+
+  passedOnHost(timing: StageTiming): StageTiming {
+    const { maxBatchSize } = this.#definition.batching;
+    this.meter.itemPassed(timing, timing.batchSize < maxBatchSize ? 'idle' : 'full');
+    return { ...timing, stage: this.ref };
+  }
+
+  /** Lets all items that wait now leave at once, however small the batch. */
+  flush(): void {
+    this.#former.flush();
+    this.#pump();
+  }
+
+  /** Drops all items that wait now. */
+  reset(): void {
+    for (const item of this.#queue.drain()) this.#host.onFailed(item, dropped(this.name, 'reset'));
+    this.#host.onRoom();
+  }
+
+  restart(): void {
+    this.#pools.restart();
+  }
+
+  /** The description that the present modelet gives of itself; null before its first worker is ready. */
+  get description(): ModeletDescription | null {
+    return this.#pools.present.description;
+  }
+
+  check(deadline: Deadline): Promise<CheckResult> {
+    return this.#pools.check(deadline);
+  }
+
+  /** Takes over a new definition of the same stage; replaces workers only if their modelet has changed. */
+  redefine(definition: StageDefinition): void {
+    this.#definition = definition;
+    this.#keepResults();
+    this.#pools.redefine(definition);
+    this.#poolChanged();
+  }
+
+  /** Lets workers finish their batches, and kills them at the deadline. The caller must settle queued items first. */
+  async close(deadline: Deadline): Promise<void> {
+    this.#former.stop();
+    await this.#pools.close(deadline);
+  }
+
+  status(): StageStatus {
+    const warning = batchWarning(this.#definition, this.description);
+    return {
+      ref: this.ref,
+      queue: this.#queue.length,
+      queueBytes: this.#queue.bytes,
+      concurrency: this.#definition.modelet.concurrency,
+      oldestAt: this.#queue.oldestAt || null,
+      leavesAt: this.#former.leavesAt,
+      meanBatchSize: this.#recent.meanSize(this.meter.batches, this.meter.items),
+      ...this.#pools.status(),
+      cache: this.#singleFlight?.status ?? NO_CACHE,
+      reading: this.meter.read(),
+      ...(warning ? { batchWarning: warning } : {}),
+    };
+  }
+
+  /** Dispatches once all items of this event loop turn are in: a burst makes one large batch, not many small ones. */
+  pumpSoon(): void {
+    this.#pumping ??= setImmediate(() => {
+      this.#pumping = null;
+      this.#pump();
+    });
+  }
+
+  #pump(): void {
+    const hadRoom = this.hasRoom;
+    for (const item of this.#sweepLate()) this.#host.onFailed(item, expired(this.name));
+    this.#former.renew();
+    while (this.#queue.length > 0) {
+      const worker = this.#pools.present.freeWorker(this.#roomNeeded());
+      this.#noteFree(worker !== null);
+      if (worker === null) break;
+      this.#dropAged();
+      if (this.#queue.length === 0 || !this.#dispatchTo(worker)) break;
+    }
+    if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker('place') !== null);
+    if (!hadRoom && this.hasRoom) this.#host.onRoom();
+    this.#host.onChange();
+  }
+
+  /** Sends the worker a batch if one is due; returns whether it did. An item that must run alone leaves at once. */
+  #dispatchTo(worker: FreeWorker<Item>): boolean {
+    const now = this.#host.clock.now();
+    const freeSince = this.#freeSince ?? now;
+    const pool = this.#pools.present;
+    // Keeps memory for the result of an item before the next one asks for it.
+    const claim = (item: Item): boolean => {
+      item.hops = pool.hopsOf?.(item) ?? NO_HOPS;
+      if (!this.#host.mayLeave(item)) return false;
+      if (item.lookup && !this.#singleFlight?.claim(item, this.#pools.isCurrent(worker))) return false;
+      this.#host.onRun(item);
+      return true;
+    };
+    const alone = this.#queue.takeAlone(claim);
+    const { items, reason }: TakenItems = alone
+      ? { items: [alone], reason: 'retry' }
+      : this.#former.take(this.#definition.batching, freeSince, claim);
+    const last = items.at(-1);
+    if (!last) return false;
+    this.#recent.noteInput(last.payload, now);
+    if (pool.hopsOf) keepTogether(items);
+    for (const item of items) goesToWorker(item, alone !== undefined);
+    if (alone) this.#gather();
+    const { refusalOf } = worker;
+    const valid = refusalOf ? items.filter((item) => this.#isValid(item, refusalOf(item.payload))) : items;
+    if (valid.length === 0) return true;
+    this.#batchNumber += 1;
+    const number = this.#batchNumber;
+    const batch = { number, items: valid, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
+    worker.dispatch(batch);
+    this.meter.batchLeft(reason, valid.length);
+    this.#host.onChange();
+    return true;
+  }
+
+  /** Fails an item whose input must not go to the worker. */
+  #isValid(item: Item, refusal: ModeletError | null): boolean {
+    if (!refusal) return true;
+    refusal.stage = this.name;
+    for (const request of this.#end([item])) this.#host.onFailed(request, refusal);
+    return false;
+  }
+
+  /** Joins the other items that must run alone to the run of one with the same input: it may kill its worker again. */
+  #gather(): void {
+    if (!this.#queue.hasAlone) return;
+    for (const item of this.#queue) if (isAlone(item)) this.#singleFlight?.serves(item);
+  }
+
+  /**
+   * Whether the next batch may go ahead to a busy worker. It cannot be taken back, so it must be full: no later item
+   * could have joined it. None goes ahead if the stage drops its oldest items. While an item waits that must run alone,
+   * only empty workers get batches: otherwise no worker might ever be empty.
+   */
+  #roomNeeded(): Room {
+    const { batching, overflow } = this.#definition;
+    if (this.#queue.hasAlone) return 'empty';
+    const full = this.#queue.batchable >= batching.maxBatchSize;
+    return this.#recent.areShort && full && overflow !== 'drop-oldest' ? 'ahead' : 'place';
+  }
+
+  /** Removes late items. While a batch fills for a free worker, removes only expired ones: no other item would gain. */
+  #sweepLate(): Item[] {
+    const now = this.#host.clock.now();
+    const fills = this.#former.leavesAt !== null && this.#pools.present.freeWorker('place') !== null;
+    return fills ? this.#queue.sweepExpired(now) : this.#queue.sweepLate(now, this.#recent.usualTurnaroundMs);
+  }
+
+  #dropAged(): void {
+    const { maxAgeMs } = this.#definition;
+    if (maxAgeMs === 0) return;
+    for (const item of this.#queue.sweepOlder(this.#host.clock.now() - maxAgeMs)) {
+      this.#host.onFailed(item, dropped(this.name, `older than ${maxAgeMs} ms`));
+    }
+  }
+
+  #noteFree(free: boolean): void {
+    if (!free) this.#freeSince = null;
+    else this.#freeSince ??= this.#host.clock.now();
+  }
+
+  #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
+    this.#recent.ran(runMs, this.#host.clock.now() - batch.dispatchedAt);
+    this.meter.batchRan(runMs, batch.items.length);
+    // Only the call for all of them failed: alone, each gets its own outcome.
+    const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
+    const again: Item[] = [];
+    batch.items.forEach((item, index) => {
+      const reply = replies[index] as WireItem;
+      if (runsAgain && reply.together) {
+        again.push(item);
+        return;
+      }
+      if (reply.ok) this.#recent.growth.note(item.payload.bytes.byteLength, reply.payload.bytes.byteLength);
+      const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
+      const waitMs = batch.startedAt - item.arrivedAt - batchMs;
+      this.meter.itemWaited(waitMs, batchMs);
+      const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
+      this.#completed(item, reply, item.hops.length === 0 ? [timing] : [timing, ...passedAlong(item, reply)]);
+    });
+    this.#queue.putBack(this.#end(again), true);
+    this.#host.onChange();
+    this.pumpSoon();
+  }
+
+  /** Passes on a worker's answer to an item. @param timings here, and at further stages that it has passed on a host */
+  #completed(item: Item, reply: WireItem, timings: readonly StageTiming[]): void {
+    if (item.run) {
+      this.#singleFlight?.complete(item.run, reply, timings);
+      return;
+    }
+    if (!leavesWorker(item)) return;
+    item.timings.push(...timings);
+    this.#host.onOutcome(item, reply.ok, reply.payload);
+  }
+
+  #onPart(item: Item, part: WireItem, taken: (parts: number) => void): void {
+    item.parts += 1;
+    item.onTaken = taken;
+    this.#host.onPart(item, part);
+  }
+
+  #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
+    const { retryLost } = this.#definition;
+    const wasAlone = running.some(isAlone);
+    // Parts already sent cannot be taken back, so such an item does not run again.
+    const again = (item: Item): boolean => retryLost && !(error instanceof RunTimeout) && !wasAlone && item.parts === 0;
+    this.#queue.putBack(this.#end(notStarted));
+    this.#queue.putBack(this.#end(running.filter(again)), true);
+    for (const item of this.#end(running.filter((item) => !again(item)))) {
+      this.#host.onFailed(item, workerLost(this.name, worker, error, wasAlone));
+    }
+    this.pumpSoon();
+  }
+
+  /** Takes items from a worker. Returns the requests that still wait for them. */
+  #end(items: readonly Item[]): Item[] {
+    return items.flatMap((item) => {
+      this.#host.onStopped(item);
+      if (item.run) return this.#singleFlight?.end(item.run) ?? [];
+      return leavesWorker(item) ? [item] : [];
+    });
+  }
+
+  #keepResults(): void {
+    const { ref, cache } = this.#definition;
+    if (cache.entries > 0) this.#singleFlight ??= new SingleFlight(ref, cache, this.#host, this.#queue, this.meter);
+    this.#singleFlight?.redefine(cache);
+  }
+
+  #createPool(definition: StageDefinition): StagePool {
+    return this.#host.createPool(definition, {
+      onPart: (item, part, taken) => this.#onPart(item, part, taken),
+      onReply: (batch, replies, runMs, worker) => this.#onReply(batch, replies, runMs, worker),
+      onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
+      onEnded: (cause) => this.meter.workerEnded(cause),
+      onOwnMetrics: (changes) => this.#ownMetricsChanged(changes),
+      onChange: () => this.#poolChanged(),
+      onLog: (record) => this.#host.onLog(record),
+    });
+  }
+
+  #ownMetricsChanged({ counts, dropped, droppedAt }: OwnChanges): void {
+    const first = this.meter.own.add(counts, dropped, droppedAt);
+    if (first === null) return;
+    const limits = `${MOST_OWN_METRICS} metrics or ${MOST_OWN_SERIES} sets of label values`;
+    const message = `its modelet has more than ${limits}, first at ${first}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
+    this.#host.onLog({ level: 'warn', message, stage: this.name });
+  }
+
+  #poolChanged(): void {
+    this.#pools.advance();
+    this.#description.renew(this.#definition, this.description);
+    const { health } = this.#pools.present;
+    if (health.tag === 'failed' && this.#queue.length > 0) {
+      for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health));
+      this.#host.onRoom();
+    }
+    this.#host.onChange();
+    this.pumpSoon();
+  }
+
+  #queueUp(item: Item, entry: boolean): void {
+    const { health } = this.#pools.present;
+    if (health.tag === 'failed') {
+      this.#host.onFailed(item, unavailable(this.name, health));
+      return;
+    }
+    const refused = this.#queue.enter(item, entry, this.#definition, this.#recent.meanRunMs ?? 0, this.#host);
+    if (refused) this.#host.onFailed(refused.item, refused.error);
+    this.pumpSoon();
+  }
+
+  #removeQueued(item: Item): boolean {
+    const hadRoom = this.hasRoom;
+    const removed = this.#queue.remove(item);
+    if (removed && !hadRoom) this.#host.onRoom();
+    if (removed) this.#host.onChange();
+    return removed;
+  }
+}

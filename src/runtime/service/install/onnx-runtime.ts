@@ -1,0 +1,77 @@
+/** Whether onnxruntime-node is installed where workers look for it, and how npm installs it. */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { inSearchPath } from '../../../process/search-path.ts';
+import type { InstallPlan } from './installation.ts';
+
+export const ONNX_PACKAGE = 'onnxruntime-node';
+/** The first version that tells the shapes of inputs and outputs. */
+const VERSION = '>=1.22.0';
+
+/** Returns the installed version, or null. `folders`: where workers begin to look, upwards. */
+export function onnxRuntimeVersion(folders: readonly string[]): string | null {
+  for (const folder of folders) {
+    // Not by `require`, which would remember in this process that the package is missing.
+    for (const modules of createRequire(join(folder, 'package.json')).resolve.paths(ONNX_PACKAGE) ?? []) {
+      const version = versionIn(join(modules, ONNX_PACKAGE, 'package.json'));
+      if (version !== null) return version;
+    }
+  }
+  return null;
+}
+
+function versionIn(manifest: string): string | null {
+  if (!existsSync(manifest)) return null;
+  try {
+    return String((JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version?: unknown }).version ?? '');
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Whether its builds can run on this machine: on Linux they need the C library of GNU, which Alpine lacks.
+ * @param glibc version of that library; null without the library
+ */
+export function suitsOnnxRuntime(platform: string = process.platform, glibc: string | null = glibcVersion()): boolean {
+  return platform !== 'linux' || glibc !== null;
+}
+
+function glibcVersion(): string | null {
+  const { header } = process.report.getReport() as { readonly header: { readonly glibcVersionRuntime?: string } };
+  return header.glibcVersionRuntime ?? null;
+}
+
+/**
+ * Returns how to install it into `userDir`, with the options that Node-RED gives to npm; null if there is no npm. Without
+ * install scripts, which only download files for graphics cards from another server.
+ * @param program the file that runs as Node-RED, which brings npm along
+ */
+export function planOnnxRuntime(userDir: string, program: string): InstallPlan | null {
+  const npm = npmCommand(program);
+  if (!npm) return null;
+  const options = [
+    '--no-audit',
+    '--no-update-notifier',
+    '--no-fund',
+    '--omit=dev',
+    '--engine-strict',
+    '--ignore-scripts',
+  ];
+  const save = ['--save', '--save-prefix=~', '--prefix', userDir];
+  const patience = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000'];
+  const command = [...npm, 'install', ...options, ...save, ...patience, '--', `${ONNX_PACKAGE}@${VERSION}`];
+  return { what: ONNX_PACKAGE, commands: [command] };
+}
+
+function npmCommand(program: string): string[] | null {
+  try {
+    const registry = createRequire(program).resolve('@node-red/registry/package.json');
+    const cli = join(dirname(createRequire(registry).resolve('npm/package.json')), 'bin', 'npm-cli.js');
+    return [process.execPath, cli];
+  } catch {
+    const npm = inSearchPath('npm', process.env['PATH'] ?? '');
+    return npm === undefined ? null : [npm];
+  }
+}

@@ -1,0 +1,380 @@
+/**
+ * Represents one runtime on the server: accepts requests, answers each exactly once, and applies deploys.
+ * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
+ */
+import type { RuntimeConfig } from '../../config/compile.ts';
+import { formatListen } from '../../config/formats/listen.ts';
+import { mostRows, type PlannedStage, type StageDefinition } from '../../config/stage-definition.ts';
+import { type Clock, type Deadline, deadlineAfter, systemClock } from '../../core/clock.ts';
+import type { ListenerSpec } from '../../core/endpoints.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type {
+  LogRecord,
+  ModeletDescription,
+  Payload,
+  RequestNumber,
+  StageAction,
+  StageLoad,
+} from '../../core/model.ts';
+import type { ClientReadings, FailureCount, RequestReading } from '../../core/readings.ts';
+import { isVersionAction } from '../../core/versions.ts';
+import type { Log } from '../../observe/log/log.ts';
+import { addFailures, ReadFailures } from '../../observe/meters/failed-requests.ts';
+import { addReadings } from '../../observe/meters/totals.ts';
+import type { Measurement } from '../../observe/views/interval.ts';
+import { buildSnapshot, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
+import { killGroup } from '../../process/parent/launch.ts';
+import { AdmissionQueue } from '../desk/admission-queue.ts';
+import { Desk, type DeskHost, type SubmitRequest, shuttingDown } from '../desk/desk.ts';
+import { Checks, type StageCheck } from './checks.ts';
+import { EngineClient } from './engine-client.ts';
+import { EngineReports } from './engine-reports.ts';
+import { LastInputs } from './last-inputs.ts';
+import { type PlannedRoute, Planner, type RouteEntry } from './planner.ts';
+import { type Machine, RuntimePins } from './runtime-pins.ts';
+import { LiveShares } from './versions/live-shares.ts';
+
+export interface ServiceHost {
+  /** Displayed state has changed. Called often. */
+  onChange(): void;
+  /** A modelet describes itself otherwise than before. */
+  onDescribed(): void;
+  /** The log of the process. The runtime writes to a child of it, records at or above its `logLevel`. */
+  readonly log: Log;
+  /** Counts the requests of clients that came to the service by the host. Default: none have keys. */
+  clientsOf?(service: Service): ClientReadings;
+  /** Default: those of this runtime, which end with it. */
+  readonly shares?: LiveShares;
+}
+
+/** Longest time for open requests to be answered after a signal, in ms. */
+export const DRAIN_MS = 30_000;
+
+type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
+
+/** Time limit for ending all processes of a runtime together, in ms. */
+export const CLOSE_MS = 5000;
+/** Part of `CLOSE_MS` that is left for the engine to end its workers after the last request. */
+const CLOSE_RESERVE_MS = 1000;
+
+export class Service {
+  readonly id: string;
+  /** Name shown to users. */
+  readonly name: string;
+  readonly config: RuntimeConfig;
+  readonly #host: ServiceHost;
+  readonly #machine: Machine;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #pins: RuntimePins;
+  readonly #desk: Desk<RouteEntry>;
+  readonly #admissionQueue: AdmissionQueue;
+  readonly #client: EngineClient;
+  readonly #planner: Planner = new Planner();
+  readonly #checks: Checks;
+  readonly #lastInputs: LastInputs = new LastInputs((stage) => this.#client.recall(stage));
+  #state: ServiceState = { tag: 'open' };
+  readonly #shares: LiveShares;
+  readonly #read: ReadFailures = new ReadFailures();
+  readonly #told: EngineReports = new EngineReports();
+  #deploys = { count: 0, handedOver: 0 };
+
+  constructor(id: string, config: RuntimeConfig, machine: Machine, host: ServiceHost, clock: Clock = systemClock) {
+    this.id = id;
+    this.name = config.name || id;
+    this.config = config;
+    this.#machine = machine;
+    this.#clock = clock;
+    this.#host = host;
+    this.#shares = host.shares ?? new LiveShares();
+    this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
+    this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
+    const { barred } = this.#pins;
+    this.#desk = new Desk({ capacity: config.capacity, barred }, this.#deskHost(), clock);
+    this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
+      this.#desk.sent(item.id);
+      this.#client.submit(item);
+    });
+    const { launcher } = machine;
+    const boot = {
+      runtime: this.name,
+      ...{ maxPayloadBytes: config.maxPayloadBytes, maxQueueBytes: config.maxQueueBytes },
+      allowedCpus: machine.allowedCpus,
+      launcher,
+      strictPins: config.strictPins,
+      requests: {
+        capacity: config.capacity,
+        mostWaiting: config.mostWaiting,
+        timeoutMs: config.timeoutMs,
+        barred,
+        logsEach: config.logLevel === 'debug' || config.logLevel === 'trace',
+      },
+    };
+    this.#checks = new Checks({
+      clock,
+      send: (check, deadline) => this.#client.check(check, deadline),
+      stages: () => this.#planner.reached,
+      stage: (ref) => this.stage(ref),
+    });
+    this.#client = new EngineClient(boot, this.#pins.engine, {
+      onOutcomes: (items) => {
+        for (const item of items) this.#desk.settle(item);
+      },
+      onParts: (parts) => {
+        for (const item of parts) this.#desk.part(item);
+      },
+      onTaps: (items) => {
+        for (const item of items) this.#desk.tap(item);
+      },
+      onRecalled: (inputs) => this.#lastInputs.take(inputs),
+      onLost: (error) => this.#engineLost(error),
+      onStatus: (status, isCurrent) => {
+        this.#told.update(status, clock.now());
+        // A runtime that closes no longer decides: its stages may be those of another one already.
+        if (isCurrent && this.#state.tag === 'open') this.#shares.note(this.#planner.plan, status);
+        host.onChange();
+      },
+      onDescribed: (stage) => {
+        this.#told.describe(stage);
+        host.onDescribed();
+      },
+      onChecked: (check, stages) => this.#checks.checked(check, stages),
+      onChange: () => host.onChange(),
+      complete: (plan) => this.#shares.fill(plan),
+      onLog: (record) => this.log(record),
+    });
+  }
+
+  /** Starts the engine. Requests may be submitted at once; they wait until the engine is ready. */
+  start(): void {
+    this.#pins.claim();
+    this.#client.start();
+  }
+
+  /**
+   * Applies the stages and routes of a deploy, and what the engine itself serves. Unchanged stages keep their workers. Open requests finish on the route
+   * on which they began. A request that still waits on the server gets `shutting_down` if a stage of its route is gone.
+   */
+  apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[], listener: ListenerSpec | null = null): void {
+    const plan = this.#planner.compile(stages, routes, listener);
+    const { count, handedOver } = this.#deploys;
+    this.#deploys = { count: count + 1, handedOver: handedOver + this.#desk.backlog };
+    this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
+    const records = this.#shares.deployed(plan);
+    this.#client.apply(plan, this.#admissionQueue.routes);
+    for (const record of [this.#planner.describe(), ...records]) this.log(record);
+  }
+
+  /** Whether the engine serves endpoints at its own address. */
+  get listens(): boolean {
+    return this.#planner.plan.listener !== undefined;
+  }
+
+  /** Replaces the OpenAPI document that the engine serves at its own address, as JSON. */
+  publishApi(openapi: string): void {
+    this.#client.publishApi(openapi);
+  }
+
+  /**
+   * Opens a request and sends it, or queues it at the entrance. Calls `onSettled` exactly once, later.
+   * @throws ModeletError if the request is refused: `capacity_exceeded`, `shutting_down`, `config_invalid`, or
+   * `engine_lost` while the engine does not start.
+   */
+  submit(request: SubmitRequest): RequestNumber {
+    return this.#desk.submit(request);
+  }
+
+  /** Writes to the runtime's log. */
+  log(record: LogRecord): void {
+    this.#log.write(record);
+  }
+
+  /** Counts a request that failed before it could be submitted. */
+  countRefused(error: ModeletError): void {
+    this.#desk.countRefused(error);
+  }
+
+  /** Settles a request early and cancels it in the engine. No effect if the request has settled. */
+  abandon(id: RequestNumber, error: ModeletError): void {
+    this.#desk.abandon(id, error);
+  }
+
+  /** Returns the id of the node that a number stands for in taps and gather reports, even if a later deploy removed it. */
+  node(ref: number): string | undefined {
+    return this.#planner.node(ref);
+  }
+
+  /** Returns a stage by its number in timings, even if a later deploy removed it. */
+  stage(ref: number): StageDefinition | undefined {
+    return this.#planner.stages.get(ref);
+  }
+
+  /**
+   * Flushes a stage's queue, drops the requests in it, or replaces the stage's workers one after another, each by a
+   * worker that is ready. No effect if the node has no stage.
+   * @param node a stage, or the batcher before a stage.
+   */
+  actOnStage(node: string, action: StageAction): void {
+    const stage = this.#planner.stageAt(node);
+    if (stage === undefined) return;
+    if (action === 'reset') {
+      const error = new ModeletError('dropped', 'reset', { stage: this.stage(stage)?.name ?? '' });
+      for (const id of this.#admissionQueue.waitingAt(stage)) this.abandon(id, error);
+    }
+    if (isVersionAction(action)) this.#shares.act(this.#planner.plan, stage, action);
+    this.#client.actOnStage(stage, action);
+  }
+
+  /** Returns how many requests have branches under way to a node that gathers them in the engine. */
+  gatheringAt(node: string): number {
+    const found = this.#told.status.gathering?.find(([ref]) => this.#planner.node(ref) === node);
+    return found?.[1] ?? 0;
+  }
+
+  /**
+   * Returns the load of a node's stage, or null while the engine reports nothing about it.
+   * @param node a stage, or the batcher before a stage.
+   */
+  load(node: string): StageLoad | null {
+    const stage = this.#client.state === 'ready' ? this.#planner.stageAt(node) : undefined;
+    return stage === undefined ? null : this.#told.load(stage, this.#clock.now());
+  }
+
+  /** Returns what the modelet of a stage node reports about itself, or null before its first worker is ready. */
+  description(node: string): ModeletDescription | null {
+    return this.#told.description(this.#planner.stageAt(node) ?? 0);
+  }
+
+  /** Returns how many rows of one request may each be a request at the stages of nodes, see `mostRows`. */
+  mostRows(nodes: readonly string[]): number {
+    const stages = nodes.flatMap((node) => this.stage(this.#planner.stageAt(node) ?? 0) ?? []);
+    return mostRows(stages, ({ id }) => this.description(id), this.config.capacity);
+  }
+
+  /** Returns the last input of a node's stage, if it has had one of a reasonable size. Never rejects. */
+  lastInput(node: string): Promise<Payload | null> {
+    return this.#lastInputs.of(this.#planner.stageAt(node) ?? 0);
+  }
+
+  /**
+   * Runs the examples of every stage that is on a route, and of its versions, each in a ready worker between two batches, and reports
+   * whether they work. Settles within `CHECK.limitMs` plus `CHECK.graceMs` and never rejects. Concurrent callers share
+   * one check.
+   */
+  check(): Promise<readonly StageCheck[]> {
+    return this.#checks.check();
+  }
+
+  deadlineFor(timeoutMs: number): Deadline {
+    return this.#desk.deadlineFor(timeoutMs);
+  }
+
+  /**
+   * Refuses new requests, lets open requests finish, answers the rest with `shutting_down`, and ends all processes,
+   * all within `closeMs`. If `drain` is false, answers open requests at once. Idempotent.
+   */
+  close(drain: boolean, closeMs: number = CLOSE_MS): Promise<void> {
+    if (this.#state.tag === 'open') this.#state = { tag: 'closing', ended: this.#close(drain, closeMs) };
+    return this.#state.ended;
+  }
+
+  /** A user has read the failures and deaths so far. */
+  markRead(): void {
+    this.#read.mark(this.#failures, this.#clock.now());
+  }
+
+  snapshot(): RuntimeSnapshot {
+    return this.#snapshot(this.#requests);
+  }
+
+  #snapshot({ counts, late }: RequestReading): RuntimeSnapshot {
+    const now = this.#clock.now();
+    const { backlog, capacity } = this.#desk;
+    const { plan } = this.#planner;
+    return buildSnapshot({
+      id: this.id,
+      name: this.config.name,
+      state: this.#state.tag === 'closing' ? 'shutdown' : this.#client.state,
+      refuses: this.#pins.barred,
+      engine: this.#client,
+      ledger: { backlog: backlog + this.#told.backlog, capacity },
+      requests: counts as Record<string, number>,
+      lateOutcomes: late,
+      clients: addReadings(this.#host.clientsOf?.(this) ?? {}, this.#told.clients),
+      listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
+      plan,
+      status: this.#told.status,
+      now,
+      totals: this.#told.totals,
+      deploys: this.#deploys,
+      failures: this.#read.unread(this.#failures),
+      readAt: this.#read.at,
+      slowest: this.#desk.slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
+      allowedCpus: this.#machine.allowedCpus,
+      pinWarnings: this.#pins.warnings,
+    });
+  }
+
+  /** Returns the state and the totals up to now. Two looks show what happened between them. */
+  measure(): Measurement {
+    const requests = this.#requests;
+    const { durations, results } = requests;
+    return { at: this.#clock.now(), snapshot: this.#snapshot(requests), durations, results };
+  }
+
+  get #failures(): readonly FailureCount[] {
+    return addFailures(this.#desk.failedRequests.list(), this.#told.failures);
+  }
+
+  /** All requests so far: those that came through Node-RED, and those at the engine's listener. */
+  get #requests(): RequestReading {
+    return addReadings(this.#desk.read(), this.#told.requests);
+  }
+
+  #deskHost(): DeskHost<RouteEntry> {
+    return {
+      entryOf: ({ entry }) =>
+        this.#planner.entries.get(entry) ??
+        new ModeletError('config_invalid', 'the node is not part of a usable route'),
+      routeOf: ({ route }) => route.ref,
+      refusalOf: ({ payload, patient }, { stage }) =>
+        this.#client.refusalOf(payload) ??
+        (patient ? this.#admissionQueue.check(stage, this.#planner.roomAt(stage)) : null),
+      enter: (item, { stage }) => {
+        if (item.patient) this.#admissionQueue.enter(item, stage, this.#planner.roomAt(stage));
+        else this.#client.submit(item);
+      },
+      cancel: (id) => this.#client.cancel(id),
+      taken: (id, parts) => this.#client.taken(id, parts),
+      onSettled: (id, { patient }) => {
+        if (patient) this.#admissionQueue.leave(id, (stage) => this.#planner.roomAt(stage));
+      },
+      onFailed: () => {},
+      onLog: (record) => this.log(record),
+    };
+  }
+
+  #engineLost(error: Error): void {
+    // A killed engine leaves its workers running: one in a busy loop does not notice, and a worker may have children.
+    const left = this.#told.status.stages.flatMap(({ workers, retired = [] }) => [...workers, ...retired]);
+    for (const { pid } of left) if (pid !== null) killGroup(pid);
+    this.#told.engineLost();
+    if (this.#state.tag === 'closing') {
+      this.#checks.fail(shuttingDown());
+      this.#desk.failAll(shuttingDown);
+      return;
+    }
+    const lost = (): ModeletError => this.#client.lost('the engine died', error);
+    this.#checks.fail(lost());
+    // Requests that wait at the entrance were not in the dead engine. They go to the next one.
+    this.#desk.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id));
+  }
+
+  async #close(drain: boolean, closeMs: number): Promise<void> {
+    const deadline = deadlineAfter(this.#clock, closeMs);
+    this.#client.stopListening();
+    await this.#desk.close(drain ? deadline - CLOSE_RESERVE_MS : null);
+    await this.#client.close(deadline);
+    await this.#pins.release();
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The calls of a worker: starts them in the order in which they arrive, as soon as a place is free, and gives each its
+ * context.
+ *
+ * With one place, the next call begins when the last has ended and its reply has left, so the engine knows what runs.
+ * With several, the engine is told each beginning before any code of the modelet runs for it. If the worker dies, the
+ * engine then knows which calls had begun. The next call begins in a later turn of the event loop: if `predict` is
+ * synchronous, the calls run in turn, and the time limit of each begins when it does.
+ */
+import type { RequestNumber } from '../../core/model.ts';
+import type { ModeletContext } from './modelet/modelet.ts';
+
+export interface PlacesHost<Call> {
+  /** Tells the engine that the call begins. Resolves when the news has left. Not called with one place. */
+  announce(call: Call): Promise<void>;
+  /** Runs the call and sends its reply. Resolves when the reply has left. */
+  run(call: Call): Promise<void>;
+}
+
+interface Started<Call> {
+  readonly call: Call;
+  readonly settle: { readonly resolve: () => void; readonly reject: (thrown: unknown) => void };
+}
+
+export class Places<Call> {
+  readonly #count: number;
+  readonly #host: PlacesHost<Call>;
+  readonly #waiting: Started<Call>[] = [];
+  readonly #running: Set<Started<Call>> = new Set();
+  #isStarting = false;
+  /** Settles the promises of `empty`. */
+  readonly #whenEmpty: (() => void)[] = [];
+
+  constructor(count: number, host: PlacesHost<Call>) {
+    this.#count = count;
+    this.#host = host;
+  }
+
+  /** The calls that wait or run. */
+  get calls(): Call[] {
+    return [...this.#running, ...this.#waiting].map(({ call }) => call);
+  }
+
+  /** Resolves when the call has run. */
+  add(call: Call): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ call, settle: { resolve, reject } });
+      void this.#start();
+    });
+  }
+
+  /** Resolves when nothing waits or runs. */
+  empty(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenEmpty.push(resolve);
+      this.#tellIfEmpty();
+    });
+  }
+
+  #tellIfEmpty(): void {
+    if (this.#running.size === 0 && this.#waiting.length === 0) for (const tell of this.#whenEmpty.splice(0)) tell();
+  }
+
+  async #start(): Promise<void> {
+    if (this.#isStarting) return;
+    this.#isStarting = true;
+    // Yield once: the frames that arrived with the call may cancel it.
+    await null;
+    while (this.#running.size < this.#count) {
+      const next = this.#waiting.shift();
+      if (!next) break;
+      this.#running.add(next);
+      if (this.#count > 1) await this.#host.announce(next.call);
+      void this.#run(next);
+      if (this.#count > 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.#isStarting = false;
+  }
+
+  async #run(started: Started<Call>): Promise<void> {
+    const { call, settle } = started;
+    try {
+      await this.#host.run(call);
+      settle.resolve();
+    } catch (thrown) {
+      settle.reject(thrown);
+    }
+    this.#running.delete(started);
+    this.#tellIfEmpty();
+    void this.#start();
+  }
+}
+
+/** A worker's context, without what only a call has. */
+export type WorkerContext = Omit<ModeletContext, 'signal'>;
+
+/** Never aborts: for all that runs for no request, such as `setup` and examples. */
+const NEVER: AbortSignal = new AbortController().signal;
+
+export function contextOfNoCall(context: WorkerContext): ModeletContext {
+  return { ...context, signal: NEVER };
+}
+
+type Open = (ids: readonly RequestNumber[]) => AbortController;
+
+/**
+ * The context of a call, with a signal that aborts when no request waits for the result any more: its requests were
+ * cancelled or reached their time limit. Without it, a call that waits for another service would keep its place.
+ *
+ * A class, because an object with its own getter costs a microsecond for each item.
+ */
+class CallContext implements ModeletContext {
+  readonly stage: string;
+  readonly worker: number;
+  readonly cpus: readonly number[] | null;
+  readonly log: ModeletContext['log'];
+  readonly metrics: ModeletContext['metrics'];
+  readonly progress: ModeletContext['progress'];
+  readonly #ids: readonly RequestNumber[];
+  readonly #open: Open;
+  #controller: AbortController | null = null;
+
+  constructor(
+    { stage, worker, cpus, log, metrics, progress }: WorkerContext,
+    ids: readonly RequestNumber[],
+    open: Open,
+  ) {
+    this.stage = stage;
+    this.worker = worker;
+    this.cpus = cpus;
+    this.log = log;
+    this.metrics = metrics;
+    this.progress = progress;
+    this.#ids = ids;
+    this.#open = open;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= this.#open(this.#ids);
+    return this.#controller.signal;
+  }
+}
+
+/** The calls for one batch. */
+export class BatchCalls {
+  readonly #all: CallSignals;
+  /** The requests that still wait for a call, of the calls that asked for their signal. */
+  readonly #waiting: Map<AbortController, Set<RequestNumber>> = new Map();
+
+  constructor(all: CallSignals) {
+    this.#all = all;
+  }
+
+  /** Returns the context of a call for these requests. Makes the signal when code of the modelet asks for it. */
+  contextFor(ids: readonly RequestNumber[]): ModeletContext {
+    return new CallContext(this.#all.context, ids, this.#open);
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const [controller, waiting] of this.#waiting) {
+      for (const id of ids) waiting.delete(id);
+      if (waiting.size === 0) controller.abort();
+    }
+  }
+
+  readonly #open: Open = (ids) => {
+    const controller = new AbortController();
+    const waiting = ids.filter((id) => !this.#all.isCancelled(id));
+    this.#waiting.set(controller, new Set(waiting));
+    if (waiting.length === 0) controller.abort();
+    return controller;
+  };
+}
+
+export class CallSignals {
+  readonly context: WorkerContext;
+  readonly isCancelled: (id: RequestNumber) => boolean;
+  readonly #running: Set<BatchCalls> = new Set();
+
+  constructor(context: WorkerContext, isCancelled: (id: RequestNumber) => boolean) {
+    this.context = context;
+    this.isCancelled = isCancelled;
+  }
+
+  begin(): BatchCalls {
+    const calls = new BatchCalls(this);
+    this.#running.add(calls);
+    return calls;
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const calls of this.#running) calls.cancel(ids);
+  }
+
+  /** Forgets the calls for a batch: it has been answered. */
+  end(calls: BatchCalls): void {
+    this.#running.delete(calls);
+  }
+}

@@ -1,0 +1,14 @@
+/** Entry of a worker process: connects a `WorkerProgram` to the process's channel. The engine starts it by URL. */
+import { endWithError, runChild } from '../../process/child/entry.ts';
+import { WorkerProgram } from './worker-program.ts';
+
+let program: WorkerProgram | null = null;
+
+runChild({
+  onFrame: (frame, channel) => {
+    program ??= new WorkerProgram(channel);
+    const receiver = program;
+    receiver.receive(frame).catch((thrown: unknown) => endWithError(channel, thrown, receiver.failed(thrown)));
+  },
+  onExit: () => {},
+});
