@@ -35,6 +35,8 @@ test('an endless loop: it is told while it runs, and both of its buttons help', 
     await sidebar.root.getByRole('button', { name: 'Restart', exact: true }).click();
     await sidebar.verdict(/^looper: an old worker has run one call for .* The stage kills it soon\.$/, 'slow');
     await editor.waitForBadge('looper', READY);
+    await sidebar.verdict(/^1 x deadline_exceeded: /, 'slow');
+    await sidebar.root.getByRole('button', { name: 'Seen', exact: true }).click();
     await sidebar.verdict(/^All is well\./, 'good');
     assert.equal((await session.nodeRed.post('/loop', { loops: false })).status, 200);
   });
