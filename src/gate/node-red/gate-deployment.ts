@@ -156,7 +156,7 @@ function warningsOf(gate: Omit<DeployedGate, 'warnings'>, flows: FlowFacts): str
     severalStages(gate, flows),
     gate.elsewhere === null
       ? null
-      : `it counts what is on another tab: ${gate.elsewhere}; select a gate of its own tab`,
+      : `it counts what is on another tab: ${gate.elsewhere}; select a gate on the same tab`,
   ].filter((warning) => warning !== null);
 }
 
