@@ -1,6 +1,11 @@
 /**
  * Takes one message through one route: from its entry node to the node that sends it on, or to the handler of its
  * error. Every request ends exactly once.
+ *
+ *   new       not submitted yet                                                    -> open | over
+ *   open      the service has it, or its outcome waits for flows to start          -> answered | over
+ *   answered  a deploy has removed its way to its client, who has an answer by now -> over
+ *   over      the message has left, or its error has
  */
 import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
@@ -8,9 +13,7 @@ import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import { hashOf } from '../../core/text.ts';
-import { errorBody } from '../../http/client-text.ts';
 import { isOfRequest } from '../../http/served-endpoint.ts';
-import type { ResultStream } from '../../http/streaming/result-stream.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
@@ -19,28 +22,22 @@ import { holdLeases, type LeaseHold } from '../gate-port.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { readRequest } from '../http/bodies.ts';
 import { fullPath, type HttpRequest } from '../http/http-types.ts';
-import { isStreamOver, streamTo, whenClientRead } from '../http/streamed-answer.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
-import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
 import {
   appendTimings,
   continueTrace,
   type Done,
-  keepingClient,
   type ModeletTrace,
   noteGathers,
   type PipelineMessage,
   priorityOf,
   readMessageProperty,
-  sendFrom,
   stickyOf,
   timeoutOf,
-  writeResult,
   writeValue,
 } from './messages.ts';
-import { PartMessages } from './part-messages.ts';
-import type { Sequencer } from './sequencer.ts';
+import { ResultDelivery } from './result-delivery.ts';
 
 export class PipelineRequest {
   readonly #context: RequestContext;
@@ -50,15 +47,10 @@ export class PipelineRequest {
   readonly #trace: ModeletTrace;
   readonly #traced: TracedRequest | null;
   readonly #leaving: Leaving;
-  readonly #sequencers: readonly Sequencer[];
-  /** Sends the parts of the result; null if nothing behind the last stage takes parts. */
-  readonly #parts: PartMessages | null;
-  /** Writes the parts to the HTTP client; null if the flow does that, or if no client waits. */
-  readonly #stream: ResultStream | null;
+  readonly #results: ResultDelivery;
   readonly #leases: LeaseHold;
-  #abandon: (error: ModeletError) => void = () => {};
-  /** Whether the client got its answer directly instead of from the flow. */
-  #isAnswered = false;
+  #state: 'new' | 'open' | 'answered' | 'over' = 'new';
+  #id: RequestNumber = 0;
 
   constructor(context: RequestContext, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
     this.#context = context;
@@ -68,17 +60,9 @@ export class PipelineRequest {
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
     this.#leases = holdLeases(context.gates(), msg);
     this.#traced = context.tracing()?.begin(msg.req) ?? null;
-    const { exit } = deployed.route;
-    const { ordering = [], parting = [], streaming: response } = context.deployment().nodes.get(exit)?.exit ?? {};
-    this.#sequencers = ordering.map((id) => context.sequencers.of(id));
-    const inParts = response || parting.length > 0;
-    this.#parts = inParts ? new PartMessages(context, msg, this.#trace, exit) : null;
-    this.#stream = response
-      ? streamTo(msg, this.#trace.requestId, response, deployed.service.config.maxPayloadBytes)
-      : null;
+    this.#results = new ResultDelivery(context, deployed, msg, this.#trace);
     const gathered = (): void => this.#leases.leave();
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done), gathered };
-    for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
 
   /** Submits the request to the service. Never throws. */
@@ -95,7 +79,7 @@ export class PipelineRequest {
         ? encodeMeta({ topic: this.#msg.topic, _msgid: this.#msg._msgid }, maxBytes - payload.bytes.byteLength)
         : null;
       let stopWatching = (): void => {};
-      const id = service.submit({
+      this.#id = service.submit({
         entry: this.#entry.id,
         requestId: this.#trace.requestId,
         gateMs: this.#trace.gateMs,
@@ -116,10 +100,12 @@ export class PipelineRequest {
             this.#leases.end(outcome.error);
           this.#context.whenRunning(() => this.#settled(settlement));
         },
-        ...(this.#parts ? { onPart: (part, index, taken) => this.#part(id, part, index, taken) } : {}),
-        onTap: (stage, value) => this.#context.whenRunning(() => this.#tap(stage, value)),
+        ...(this.#results.areInParts
+          ? { onPart: (part, index, taken) => this.#results.part(part, index, taken, (error) => this.#abandon(error)) }
+          : {}),
+        onTap: (stage, value) => this.#context.whenRunning(() => this.#results.tap(stage, value)),
       });
-      this.#abandon = (error) => service.abandon(id, error);
+      this.#state = 'open';
       stopWatching = this.#context.clients.watch(this.#msg, () => {
         this.#abandon(new ModeletError('cancelled', 'the HTTP client went away'));
       });
@@ -146,15 +132,21 @@ export class PipelineRequest {
     clients.admit(headers, res._res, fullPath(this.#context.RED.settings as HttpSettings, { path }));
   }
 
+  #abandon(error: ModeletError): void {
+    if (this.#state === 'open' || this.#state === 'answered') this.#deployed.service.abandon(this.#id, error);
+  }
+
   /** Call after a deploy: ends the request at once if no node is left to send its result on. */
   endIfStranded(): void {
     const { exit } = this.#deployed.route;
     const isCutOff = this.#msg.res !== undefined && this.#context.isCutOff(exit);
-    if (this.#sender(exit) && !isCutOff) return;
+    if (this.#results.senderOf(exit) && !isCutOff) return;
     const error = flowsChanged();
     // The error could not reach an HTTP response either.
-    if (isCutOff) this.#context.clients.answerIfEarlier(this.#msg, error);
-    this.#isAnswered = isCutOff;
+    if (isCutOff) {
+      this.#context.clients.answerIfEarlier(this.#msg, error);
+      this.#state = 'answered';
+    }
     this.#abandon(error);
   }
 
@@ -181,14 +173,15 @@ export class PipelineRequest {
     appendTimings(this.#trace, timings, (ref) => this.#nameOf(ref));
     if (gathered) noteGathers(this.#msg, gathered, passed, (ref) => service.node(ref));
     if (outcome.ok && this.#context.isStopped()) {
-      this.#endPastTheFlow(outcome.value);
+      this.#leases.end('cancelled');
+      endWithoutFlow(this.#leaving, this.#results.answerPastTheFlow(outcome.value));
     } else if (outcome.ok) {
       this.#succeed(outcome.value);
-    } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
+    } else if (outcome.error.code === 'cancelled' || this.#state === 'answered') {
       // No client waits for this error any more, and the service has counted it.
       this.#leases.end(outcome.error);
       this.#leaving.done();
-      this.#endStream(outcome.error);
+      this.#results.endStream(outcome.error);
     } else {
       this.#fail(outcome.error, this.#failingNode(outcome.error, settlement), outcome.input);
     }
@@ -201,14 +194,6 @@ export class PipelineRequest {
     // Without a name, the stages that the request has passed tell, unless they are in branches.
     const at = route.leg.next ? 0 : timings.length;
     return (stage === undefined ? route.stages[at] : this.#nodeOf(stage)) ?? route.stages[0];
-  }
-
-  /** Returns the node that can send a result, and the property for it; null if it is gone or invalid. */
-  #sender(id: string): { readonly node: Node; readonly output: string } | null {
-    const found = this.#context.live.get(id);
-    if (!found || found.config instanceof ModeletError) return null;
-    if (found.kind === 'join') return { node: found.node, output: 'payload' };
-    return found.kind === 'stage' ? { node: found.node, output: found.config.output } : null;
   }
 
   /** Returns the node of the route that speaks for a stage: the stage's own, or that of its base. */
@@ -224,91 +209,28 @@ export class PipelineRequest {
     return this.#context.deployment().nodes.get(failing ?? '')?.handler?.kind === 'join';
   }
 
-  #part(id: RequestNumber, part: Payload, index: number, taken: () => void): void {
-    this.#context.whenRunning(() => {
-      try {
-        this.#stream?.part(part);
-        this.#parts?.send(decodePayload(part), index);
-      } catch (thrown) {
-        this.#deployed.service.abandon(id, asModeletError(thrown, 'modelet_failed'));
-      }
-      // Node-RED queued its own delivery before this. Data for a client that does not read stays in memory, so the
-      // stage makes no further parts until the client reads.
-      setImmediate(() => {
-        // A node of the flow may end an answer before the modelet ends its result.
-        if (isStreamOver(this.#msg)) this.#abandon(new ModeletError('cancelled', 'the answer has ended'));
-        else whenClientRead(this.#msg, taken);
-      });
-    });
-  }
-
-  /** Says an error in a stream that has begun. */
-  #endStream({ code, message, stage, details }: ModeletError): void {
-    this.#stream?.fail(errorBody({ code, message, stage, requestId: this.#trace.requestId, details }));
-  }
-
-  /** Sends a copy of the message, with one stage's result, to the nodes off the route that are wired to that stage. */
-  #tap(ref: number, value: Payload): void {
-    const { RED } = this.#context;
-    const id = this.#deployed.service.node(ref) ?? '';
-    const sender = this.#sender(id);
-    if (!sender) return;
-    for (const target of this.#deployed.route.taps.get(id) ?? []) {
-      keepingClient(this.#msg, () => {
-        const copy = RED.util.cloneMessage(this.#msg);
-        RED.util.setMessageProperty(copy, sender.output, decodePayload(value), true);
-        RED.nodes.getNode(target)?.receive(copy);
-      });
-    }
-  }
-
   #succeed(value: Payload): void {
-    const exitId = this.#deployed.route.exit;
-    const exit = this.#sender(exitId);
-    if (!exit) {
-      this.#leases.end('cancelled');
-      endWithoutFlow(this.#leaving);
-      return;
-    }
+    const { exit } = this.#deployed.route;
     try {
-      const result = decodePayload(value);
-      writeResult(this.#context.RED, this.#msg, exit.output, this.#parts && result === null ? undefined : result);
-      this.#parts?.end(result);
-      this.#stream?.end(value);
-      noteResult(this.#msg);
-      keepingClient(this.#msg, () => sendFrom(exit.node, [this.#msg]));
+      if (!this.#results.send(value)) {
+        this.#leases.end('cancelled');
+        endWithoutFlow(this.#leaving);
+        return;
+      }
     } catch (thrown) {
-      // No message has been sent: Node-RED clones for the second wire before it sends along the first.
-      this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
+      this.#fail(asModeletError(thrown, 'modelet_failed'), exit);
       return;
     }
-    if (this.#context.deployment().nodes.get(exitId)?.exit?.isCollected) this.#leases.leave();
-    for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
+    if (this.#context.deployment().nodes.get(exit)?.exit?.isCollected) this.#leases.leave();
     this.#leaving.done();
   }
 
-  /** Answers the HTTP client as its HTTP response node would have, because the flows have stopped. */
-  #endPastTheFlow(value: Payload): void {
-    this.#leases.end('cancelled');
-    const answer = this.#context.deployment().nodes.get(this.#deployed.route.exit)?.exit?.response;
-    try {
-      // The message that ends a sequence of parts is not the answer that the client waits for.
-      if (this.#stream) this.#stream.end(value);
-      else if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
-    } catch (thrown) {
-      // JSON cannot represent the result, for example a BigInt.
-      endWithoutFlow(this.#leaving, asModeletError(thrown, 'modelet_failed'));
-      return;
-    }
-    endWithoutFlow(this.#leaving);
-  }
-
   #ended(done: Done): void {
+    this.#state = 'over';
     this.#context.open.delete(this);
     done();
     this.#leases.end('done');
-    // A result that was sent on keeps its place until it reaches the collector.
-    for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
+    this.#results.end();
   }
 
   /**
@@ -335,7 +257,7 @@ export class PipelineRequest {
     this.#log(error, failing);
     if (!this.#isOfBranch(failing)) this.#leases.end(error);
     deliverError(this.#context, this.#leaving, error, failing, this.#input(failing, made));
-    this.#endStream(error);
+    this.#results.endStream(error);
   }
 
   /** Logs at debug level: under overload there are many errors, and few readers need a single request's error. */
