@@ -17,14 +17,13 @@ export function nodeRedLog(RED: NodeAPI): Log {
       if (worker !== undefined) names.push(`worker ${worker}`);
       const entry = {
         ...owner,
-        ...fields,
+        ...withStack(message, fields ?? {}),
         ...(stage === undefined ? {} : { stage }),
         ...(worker === undefined ? {} : { worker }),
         level: RED.log[LEVELS[level]],
         type: 'modelet',
         id,
         name: oneLine(names.join('/')),
-        msg: oneLine(message),
       };
       RED.log.log(entry);
     }),
@@ -45,37 +44,31 @@ interface FlowLog {
   log?(entry: object): void;
 }
 
-/**
- * Logs an error of a node as its method `error` does, and gives fields to other log handlers. With a stack among them, the
- * debug sidebar shows an error that opens to it.
- */
+/** Logs an error of a node as its method `error` does, and gives fields to other log handlers. */
 export function logAtNode(RED: NodeAPI, node: Node, line: string, fields: FailureFields): void {
   const { id, type, z, name, _alias, _flow } = node as Node & { readonly _alias?: string; readonly _flow?: FlowLog };
-  const { stack, ...rest } = fields;
-  const text = oneLine(line);
-  const msg = stack === undefined ? text : new LoggedError(text, stack);
   // Node-RED's own method takes no fields. The node's flow adds its path.
   if (!_flow?.log) {
-    node.error(text);
+    node.error(oneLine(line));
     return;
   }
   const shown = { ...(_alias ? { _alias } : {}), ...(z ? { z } : {}), ...(name ? { name } : {}) };
-  _flow.log({ ...rest, level: RED.log.ERROR, id, type, msg, ...shown });
+  _flow.log({ ...withStack(line, fields), level: RED.log.ERROR, id, type, ...shown });
 }
 
-/** An error as its line in the log: `modelet_failed: TypeError: x is not a function (Predict:3:14)`. */
-class LoggedError extends Error {
-  constructor(line: string, stack: string) {
-    const [code = ''] = line.split(': ', 1);
-    super(line.slice(code.length + 2));
-    this.name = code;
-    this.stack = stack;
-  }
-
-  /** Log handlers that write JSON get the line, as for any other message. */
-  toJSON(): string {
-    return String(this);
-  }
+/**
+ * The message and the fields of a log entry. The debug sidebar has the place of an error in inline code in the head of the
+ * message, where it is never cut, and opens the message to the stack.
+ */
+function withStack(line: string, fields: Pick<FailureFields, 'place' | 'stack'>): object {
+  const { place, stack = '' } = fields;
+  const text = oneLine(line);
+  const frames = stack.split('\n').filter((frame) => /^\s+at /.test(frame));
+  if (frames.length === 0) return { ...fields, msg: text };
+  const whole = [text, ...frames.map((frame) => `    ${oneLine(frame.trim())}`)].join('\n');
+  const topic = place === undefined ? {} : { topic: place };
+  // The console writes the message as a string, on one line. Editor and files get it as JSON.
+  return { ...fields, ...topic, msg: { toString: () => text, toJSON: () => whole } };
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };

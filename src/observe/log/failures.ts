@@ -23,7 +23,8 @@ type LoggedFailure = Pick<ModeletError, 'code' | 'message'> & Partial<Pick<Model
 export interface FailureFields {
   readonly code?: ErrorCode;
   readonly requestId?: string;
-  /** Only if the error was thrown in the stage's inline code. */
+  /** The tab, line and column of the stage's inline code that threw the error, and the error's stack; else both are missing. */
+  readonly place?: string;
   readonly stack?: string;
 }
 
@@ -47,8 +48,9 @@ export class Failures {
       return;
     }
     series.whole -= 1;
-    const whole = placeIn(stack) ? { stack: stack as string } : {};
-    this.#write(`${code}: ${messageWithPlace(error)}`, { code, requestId, ...whole });
+    const place = placeIn(stack);
+    const thrown = place === null ? {} : { place, stack: stack as string };
+    this.#write(`${code}: ${messageWithPlace(error)}`, { code, requestId, ...thrown });
   }
 
   #interval(whole: number): Extract<FailureSeries, { tag: 'failing' }> {
@@ -69,17 +71,10 @@ export class Failures {
 /** The tabs of inline code: `scale: Predict:3:14` in a stack. */
 const PLACE = /: (On Start|Predict|On Stop):(\d+):(\d+)\)?$/m;
 
-/** A place in inline code. */
-interface CodePlace {
-  readonly tab: string;
-  readonly line: number;
-  readonly column: number;
-}
-
-/** @returns the innermost place of the stage's own code in a stack; null if it has none */
-function placeIn(stack: string | undefined): CodePlace | null {
+/** @returns the innermost place of the stage's own code in a stack, as `Predict:3:14`; null if it has none */
+function placeIn(stack: string | undefined): string | null {
   const found = stack === undefined ? null : PLACE.exec(stack);
-  return found && { tab: found[1] as string, line: Number(found[2]), column: Number(found[3]) };
+  return found && found.slice(1).join(':');
 }
 
 interface Thrown {
@@ -94,5 +89,5 @@ export function messageWithPlace({ message, stack, cause }: Thrown): string {
   if (!place) return message;
   const name = cause instanceof Error ? cause.name : 'Error';
   const shown = name === 'Error' || name === 'ModeletError' ? message : `${name}: ${message}`;
-  return `${shown} (${place.tab}:${place.line}:${place.column})`;
+  return `${shown} (${place})`;
 }

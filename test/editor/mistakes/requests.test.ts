@@ -6,8 +6,11 @@ import { READY } from '../../fixtures/badges.ts';
 import { endpoint, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { freePort } from '../../fixtures/free-port.ts';
 import { kill9 } from '../../fixtures/processes.ts';
+import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
+
+declare const RED: { readonly actions: { invoke(action: string): void } };
 
 const session = sharedSession();
 
@@ -32,6 +35,19 @@ async function pidOf(id: string): Promise<number> {
   return runtimes.flatMap(({ stages }) => stages).find((one) => one.id === id)?.workers[0]?.pid ?? 0;
 }
 
+/** The debug sidebar has the place of an error in its head, and one click shows the whole message with the stack. */
+async function expectInDebug(editor: EditorPage, place: RegExp, text: RegExp): Promise<void> {
+  await editor.page.evaluate(() => RED.actions.invoke('core:show-debug-tab'));
+  const message = editor.page.locator('.red-ui-debug-msg-level-20', {
+    has: editor.page.locator('.red-ui-debug-msg-topic', { hasText: place }),
+  });
+  await message.locator('.red-ui-debug-msg-payload .red-ui-debug-msg-row').click();
+  const [line = '', ...frames] = String(await message.locator('pre').textContent()).split('\n');
+  assert.match(line, text);
+  assert.ok(line.endsWith('(Predict:3:16)'), line);
+  assert.equal(frames[0], '    at fix: Predict:3:16');
+}
+
 test('failures are named by stage, code and message until they have been seen, and refused input is not red', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.waitForBadge('fix', READY);
@@ -48,6 +64,8 @@ test('failures are named by stage, code and message until they have been seen, a
       'error',
     );
     await sidebar.verdict(/^fix: 3 x invalid_input/, 'note');
+    await expectInDebug(editor, /^Predict:3:\d+ /, /^modelet_failed: TypeError: input\.n\.toFixed is not a function/);
+    await SidebarPage.show(editor);
     await seen.click();
     await sidebar.verdict(/^All is well\./, 'good');
 

@@ -27,9 +27,9 @@ const nodeRed = useNodeRed({
 });
 const gate = useGate();
 
-/** Keeps a copy, because the debug sidebar encodes the message of the entry itself. */
+/** Keeps a copy with the message that the console writes: the debug sidebar encodes that of the entry itself. */
 function keep(entry: Entry): void {
-  entries.push({ ...entry });
+  entries.push({ ...entry, msg: String(entry.msg) });
 }
 
 /** Those that the pipeline has written, so far and from now on. */
