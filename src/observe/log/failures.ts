@@ -40,7 +40,7 @@ export class Failures {
 
   /** Writes a line about the error of a request, or only counts it. */
   note(error: LoggedFailure, requestId: string): void {
-    const { code, stack } = error;
+    const { code } = error;
     const series = this.#series.tag === 'failing' ? this.#series : this.#interval(FIRST);
     this.#series = series;
     if (series.whole < 1) {
@@ -48,9 +48,7 @@ export class Failures {
       return;
     }
     series.whole -= 1;
-    const place = placeIn(stack);
-    const thrown = place === null ? {} : { place, stack: stack as string };
-    this.#write(`${code}: ${messageWithPlace(error)}`, { code, requestId, ...thrown });
+    this.#write(`${code}: ${messageWithPlace(error)}`, { code, requestId, ...placeFields(error) });
   }
 
   #interval(whole: number): Extract<FailureSeries, { tag: 'failing' }> {
@@ -75,6 +73,12 @@ const PLACE = /: (On Start|Predict|On Stop):(\d+):(\d+)\)?$/m;
 function placeIn(stack: string | undefined): string | null {
   const found = stack === undefined ? null : PLACE.exec(stack);
   return found && found.slice(1).join(':');
+}
+
+/** @returns the place of an error with its stack, as fields of a log entry; none if no inline code threw it */
+export function placeFields({ stack }: Thrown): Pick<FailureFields, 'place' | 'stack'> {
+  const place = placeIn(stack);
+  return place === null ? {} : { place, stack: stack as string };
 }
 
 interface Thrown {

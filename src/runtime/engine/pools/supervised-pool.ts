@@ -15,6 +15,7 @@ import type {
   CircuitStatus,
   CircuitTag,
   LogLevel,
+  LogRecord,
   ModeletDescription,
   RequestNumber,
   RetiredWorker,
@@ -22,6 +23,7 @@ import type {
   WorkerStatus,
 } from '../../../core/model.ts';
 import type { RestartCause } from '../../../core/readings.ts';
+import { messageWithPlace, placeFields } from '../../../observe/log/failures.ts';
 import { shortened } from '../../../process/lines.ts';
 import { LastingFailure } from '../../../process/parent/start-failure.ts';
 import type { LifePhase } from '../../../process/parent/supervisor.ts';
@@ -300,21 +302,24 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   /** Logs a failed start that is tried again: the first, and for the same reason the second, the fourth, the eighth... */
-  #tellStart(worker: SupervisedWorker<T>, { message }: Error): void {
+  #tellStart(worker: SupervisedWorker<T>, error: Error): void {
+    const { message } = error;
     const count = this.#failedStarts?.message === message ? this.#failedStarts.count + 1 : 1;
     this.#failedStarts = { message, count };
     if (!isPowerOfTwo(count)) return;
-    this.#log(worker, 'error', `did not start${count === 1 ? '' : `, ${count} times so far`}: ${message}`);
+    const text = `did not start${count === 1 ? '' : `, ${count} times so far`}: ${messageWithPlace(error)}`;
+    this.#log(worker, 'error', text, placeFields(error));
   }
 
   /** Logs a failure once, however many workers fail for the same reason. */
-  #tellFailure({ failure: { message, stack } }: LastingFailure): void {
+  #tellFailure({ failure }: LastingFailure): void {
+    const { message, stack } = failure;
     if (this.#toldFailure === message) return;
     this.#toldFailure = message;
     const text = shortened(
-      `does not start: ${message}; its workers start again when its code, or a file that it reads, changes`,
+      `does not start: ${messageWithPlace(failure)}; its workers start again when its code, or a file that it reads, changes`,
     );
-    const fields = stack === undefined ? {} : { stack };
+    const fields = stack === undefined ? {} : { stack, ...placeFields(failure) };
     this.#events.onLog({ level: 'error', message: text, stage: this.#stage.name, fields });
   }
 
@@ -362,8 +367,13 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     else probe.process.start();
   }
 
-  #log({ index: worker }: SupervisedWorker<T>, level: LogLevel, message: string): void {
-    this.#events.onLog({ level, message, stage: this.#stage.name, worker });
+  #log(
+    { index: worker }: SupervisedWorker<T>,
+    level: LogLevel,
+    message: string,
+    fields: LogRecord['fields'] = {},
+  ): void {
+    this.#events.onLog({ level, message, stage: this.#stage.name, worker, fields });
   }
 }
 
