@@ -1,6 +1,7 @@
 /**
- * Tests a stage in its dialog, with the settings as they stand there: an input on the left, the result or the error, the
- * times and the log on the right. Attaches `window.modelet.stageTest`; safe to load more than once.
+ * Tests a stage in its dialog, with the settings as they stand there: an input, the result or the error, the times and the
+ * log. The test stands beside the code if the window has room for both, else below it, folded. Attaches
+ * `window.modelet.stageTest`; safe to load more than once.
  */
 (() => {
   'use strict';
@@ -8,13 +9,18 @@
   /** The last sample of each stage, by its id, for as long as the editor is open. */
   const samples = new Map();
 
+  /** The width of a form, in px, that has the test beside the code: stage-form.css wraps below the least. */
+  const BESIDE = { least: 800, most: 940 };
+  /** The margins of a dialog around its form, in px. */
+  const MARGINS = 48;
+
   const PANEL = `
     <details id="modelet-stage-test">
       <summary class="modelet-section" data-text="title"></summary>
       <div class="modelet-test">
         <div>
           <label for="modelet-stage-test-sample" data-text="sample"></label>
-          <textarea id="modelet-stage-test-sample" rows="6" spellcheck="false"></textarea>
+          <textarea id="modelet-stage-test-sample" spellcheck="false"></textarea>
           <div class="modelet-hint" data-text="tip"></div>
           <button type="button" id="modelet-stage-test-run" class="red-ui-button"></button>
           <button type="button" id="modelet-stage-test-last" class="red-ui-button" data-text="last"></button>
@@ -64,14 +70,30 @@
   }
 
   /**
+   * Makes a dialog that is about to open as wide as code and test need. Returns whether the window has room for that.
+   * Node-RED takes the width of the form as the least of the dialog.
+   */
+  function widen(form) {
+    const room = $('#red-ui-editor-stack').position().left - MARGINS;
+    if (room < BESIDE.least) return false;
+    form.width(Math.min(room, BESIDE.most));
+    return true;
+  }
+
+  /** Lets the form follow the dialog again, because the window may become narrower. */
+  function follow(form) {
+    form.css('width', '').closest('.red-ui-tray-body').css('min-width', '');
+  }
+
+  /**
    * options: `node`, `form` (its open dialog), `tabs` (its code), `libs(source)`: the modules that it would be saved with.
-   * Call `stop` when the dialog closes: it ends a test that runs.
+   * Call `resize` when the dialog has a new size, and `stop` when it closes: that ends a test that runs.
    */
   function attach({ node, form, tabs, libs }) {
     // Texts of the user must not be escaped: they are shown as text.
     const say = (key, values) =>
       node._(`modelet-stage.test.${key}`, { interpolation: { escapeValue: false }, ...values });
-    const panel = $(PANEL).insertBefore(form.find('#modelet-stage-more'));
+    const panel = $(PANEL).insertAfter(form.find('#modelet-stage-model')).prop('open', widen(form));
     const part = (name) => panel.find(`#modelet-stage-test-${name}`);
     panel.find('[data-text]').each((_, element) => void $(element).text(say($(element).attr('data-text'))));
     const sample = part('sample')
@@ -154,7 +176,7 @@
     setRunning(null);
     part('place').hide();
     showLog([], 0);
-    return { stop };
+    return { resize: () => follow(form), stop };
   }
 
   window.modelet = window.modelet || {};

@@ -19,7 +19,6 @@ test('a stage that is not deployed is tested: a typo has its line underlined, an
     await editor.typeCode('code', 'return input.a *;');
     // The mark leads back to the tab with the typo.
     await editor.showCode('stop');
-    await page.locator('#modelet-stage-test > summary').click();
     await page.getByLabel('Input (JSON)').fill('{"a": 21}');
     const run = page.getByRole('button', { name: 'Run', exact: true });
     const result = page.locator('#modelet-stage-test-result');
@@ -73,7 +72,6 @@ test('the last input of a deployed stage is a sample for code that is not deploy
     const { page } = editor;
     await editor.open('stage');
     await editor.typeCode('code', 'return input.a * 2;');
-    await page.locator('#modelet-stage-test > summary').click();
     await page.getByRole('button', { name: 'Last input' }).click();
     await page.waitForFunction(() => $('#modelet-stage-test-sample').val().includes('21'));
     await page.getByRole('button', { name: 'Run', exact: true }).click();

@@ -68,7 +68,6 @@ async function draw(editor: EditorPage): Promise<Drawn> {
 
   await editor.open(stage);
   await editor.typeCode('code', block('predict').text.trim());
-  await editor.page.locator('#modelet-stage-test > summary').click();
   await editor.page.getByLabel('Input (JSON)').fill('{"text": "a walk in the woods"}');
   await editor.page.getByRole('button', { name: 'Run', exact: true }).click();
   await editor.page.locator('#modelet-stage-test-result').getByText('"words": 5').waitFor();

@@ -1,4 +1,4 @@
-/** A dialog keeps its width when parts of it are folded or unfolded. */
+/** The width of a stage's dialog: the test stands beside the code where there is room, and nothing else changes it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EditorPage } from '../editor-page.ts';
@@ -15,6 +15,8 @@ const FLOWS = [
     ...{ x: 300, y: 100 + 100 * index, wires: [[]], inputSchema: id === 'checked' ? '{"type":"object"}' : '' },
   })),
 ];
+
+type Box = Awaited<ReturnType<typeof boxOf>>;
 
 async function widthOf(editor: EditorPage): Promise<number> {
   await editor.settle();
@@ -48,5 +50,70 @@ test('the stage dialog keeps its width while schemas are folded, unfolded and ed
     widths['after one with a schema'] = await widthOf(editor);
     await editor.cancel();
     for (const [when, width] of Object.entries(widths)) assert.equal(width, before, when);
+  });
+});
+
+/** In a window of this size: whether the test is unfolded, the places of dialog, code and result, and what is too wide. */
+async function layOut(editor: EditorPage, width: number, height: number): Promise<Layout> {
+  const { page } = editor;
+  await page.setViewportSize({ width, height });
+  await editor.open('plain');
+  const body = page.locator('.red-ui-tray-body').last();
+  const run = page.getByRole('button', { name: 'Run', exact: true });
+  const isUnfolded = await run.isVisible();
+  if (!isUnfolded) await page.locator('#modelet-stage-test > summary').click();
+  await page.getByLabel('Input (JSON)').fill('{"a": 21}');
+  await editor.typeCode('code', 'console.log("logged"); return input.a * 2;');
+  await run.click();
+  await page.locator('#modelet-stage-test-result').getByText('42', { exact: true }).waitFor();
+  const [dialog, code, result, log] = await Promise.all([
+    boxOf(body),
+    boxOf(page.locator('#modelet-stage-code-editor')),
+    boxOf(page.locator('#modelet-stage-test-result')),
+    boxOf(page.locator('#modelet-stage-test-log')),
+  ]);
+  const overflow = await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  const scrolled = await body.evaluate(({ scrollTop }) => scrollTop);
+  return { isUnfolded, dialog, code, result, log, overflow, scrolled };
+}
+
+interface Layout extends Record<'dialog' | 'code' | 'result' | 'log', Box> {
+  readonly isUnfolded: boolean;
+  readonly overflow: number;
+  readonly scrolled: number;
+}
+
+test('the test of a stage stands beside its code, in sight, and below it where the window is narrow', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    for (const [width, height] of [
+      [1440, 900],
+      [1280, 720],
+    ] as const) {
+      const size = `${width} x ${height}`;
+      const { isUnfolded, dialog, code, result, log, overflow, scrolled } = await layOut(editor, width, height);
+      assert.ok(isUnfolded, `${size}: unfolded`);
+      assert.ok(result.x >= code.x + code.width, `${size}: the result is beside the code`);
+      assert.equal(scrolled, 0, `${size}: nothing is scrolled`);
+      for (const [name, box] of Object.entries({ result, log })) {
+        assert.ok(box.y + box.height <= dialog.y + dialog.height, `${size}: the ${name} is in sight`);
+      }
+      assert.ok(code.y + 100 <= dialog.y + dialog.height, `${size}: the code is in sight`);
+      assert.equal(overflow, 0, size);
+      // The dialog follows a window that becomes narrower, and the test moves below the code.
+      await editor.page.setViewportSize({ width: 1000, height });
+      const body = editor.page.locator('.red-ui-tray-body').last();
+      assert.equal(await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth), 0, 'narrower');
+      const [above, below] = await Promise.all([
+        boxOf(editor.page.locator('#modelet-stage-code-editor')),
+        boxOf(editor.page.locator('#modelet-stage-test-result')),
+      ]);
+      assert.ok(below.y >= above.y + above.height, 'the result is below the code');
+      await editor.cancel();
+    }
+    const { isUnfolded, code, result, overflow } = await layOut(editor, 1000, 720);
+    assert.ok(!isUnfolded, 'folded in a narrow window');
+    assert.ok(result.y >= code.y + code.height, 'the result is below the code');
+    assert.equal(overflow, 0);
+    await editor.cancel();
   });
 });
