@@ -30,7 +30,8 @@ const build = createHash('sha256');
 for (const file of readdirSync(code, { recursive: true }).sort()) {
   if (/\.(js|py)$/.test(file)) build.update(file).update(readFileSync(join(code, file)));
 }
-writeFileSync(join(code, 'build-id.txt'), `${build.digest('hex').slice(0, 16)}\n`);
+// Workers in other languages find it two folders above the Python entry: see docs/reference/wire-protocol.md.
+writeFileSync(join(code, 'runtime', 'build-id.txt'), `${build.digest('hex').slice(0, 16)}\n`);
 
 const target = join(root, 'dist', 'nodes');
 mkdirSync(target, { recursive: true });

@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { ModeletError } from '../core/errors.ts';
 
 /** File with a hash of all compiled code, which the build writes. */
-const FILE = new URL('../build-id.txt', import.meta.url);
+const FILE = new URL('../runtime/build-id.txt', import.meta.url);
 
 /** Build of the code that this process loaded. Read once, at load time; empty if there is no build id. */
 export const BUILD_ID: string = onDisk();

@@ -118,7 +118,7 @@ describe('package: the tarball', () => {
       'docs/nodes/modelet-stage.md',
       'dist/src/index.js',
       'dist/src/index.d.ts',
-      'dist/src/build-id.txt',
+      'dist/src/runtime/build-id.txt',
       'dist/src/headless/main.js',
       'assets/deploy/Containerfile',
     ];

@@ -45,8 +45,8 @@ async function refusal(service: TestService): Promise<ModeletError | null> {
 }
 
 const WAYS: readonly [way: string, update: (code: string) => void][] = [
-  ['another build takes its place', (code) => writeFileSync(join(code, 'build-id.txt'), 'another\n')],
-  ['the file that workers start from is gone', (code) => rmSync(join(code, 'worker', 'main.js'))],
+  ['another build takes its place', (code) => writeFileSync(join(code, 'runtime', 'build-id.txt'), 'another\n')],
+  ['the file that workers start from is gone', (code) => rmSync(join(code, 'runtime', 'worker', 'main.js'))],
   ['all is gone', (code) => rmSync(code, { recursive: true })],
 ];
 
@@ -66,7 +66,7 @@ describe('the package is updated', () => {
 
   test('a stage without a worker answers stage_unavailable, and serves again when the files are back', async (t) => {
     const { service, code } = await installed(t);
-    const id = join(code, 'build-id.txt');
+    const id = join(code, 'runtime', 'build-id.txt');
     const build = readFileSync(id);
     writeFileSync(id, 'another\n');
     kill9(service.pids('model')[0]);
@@ -81,7 +81,7 @@ describe('the package is updated', () => {
 
   test('an engine that died does not start again, and requests get engine_lost with the reason', async (t) => {
     const { service, code } = await installed(t);
-    writeFileSync(join(code, 'build-id.txt'), 'another\n');
+    writeFileSync(join(code, 'runtime', 'build-id.txt'), 'another\n');
     kill9(service.enginePid);
     await until('the engine says so', () => service.service.snapshot().engine.error?.match(UPDATED));
     const error = await refusal(service);

@@ -30,7 +30,7 @@ from .touched_files import TouchedFiles
 if TYPE_CHECKING:
     from .event_loop import EventLoop
 
-BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "..", "build-id.txt")
+BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
 USAGE_INTERVAL_S = 1.0
 LONGEST_PROGRESS = 200
 # Enough for the deepest values that the codec accepts.
