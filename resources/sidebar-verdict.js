@@ -1,6 +1,9 @@
 /** Begins the sidebar: what is wrong in sentences with the buttons that help, and where items spend the most time. */
 import { duration, el, list, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
 
+/** Number of sentences after the first that are never folded away: the stages have to stay in sight. */
+const UNFOLDED = 1;
+
 /** A sentence that leads to its node, and its buttons. */
 function makeFinding(context, className) {
   const sentence = el('button', className);
@@ -52,17 +55,22 @@ function createRuntime() {
   RED.notify(text('finding.createRuntimeDone', { count }), 'success');
 }
 
+function listFindings(context, parent) {
+  const keyOf = ({ kind, node, text: sentence }) => `${kind} ${node ?? sentence}`;
+  return list(parent, keyOf, () => makeFinding(context, 'finding-text'));
+}
+
 export function makeVerdict(context) {
   const first = makeFinding(context, 'verdict-text');
   const others = el('div', 'findings');
+  const summary = el('summary');
+  const folded = el('div', 'findings');
+  const more = el('details', 'more', summary, folded);
   const slowest = el('button', 'verdict-slowest');
   slowest.type = 'button';
-  const element = el('div', 'verdict', first.element, others, slowest);
-  const showOthers = list(
-    others,
-    ({ kind, node, text: sentence }) => `${kind} ${node ?? sentence}`,
-    () => makeFinding(context, 'finding-text'),
-  );
+  const element = el('div', 'verdict', first.element, others, more, slowest);
+  const showOthers = listFindings(context, others);
+  const showFolded = listFindings(context, folded);
   // Of the view that is shown: the button leads to its node.
   let slowestNode = null;
   slowest.addEventListener('click', () => context.reveal(slowestNode));
@@ -70,8 +78,12 @@ export function makeVerdict(context) {
     slowestNode = slowestStage;
     setKind(element, verdict.kind);
     first.update(verdict);
-    showOthers(verdict.others);
+    const rest = verdict.others.slice(UNFOLDED);
+    showOthers(verdict.others.slice(0, UNFOLDED));
+    showFolded(rest);
+    setText(summary, text('verdict.more', { count: rest.length }));
     setShown(others, verdict.others.length > 0);
+    setShown(more, rest.length > 0);
     const stage = runtimes.flatMap(({ stages }) => stages).find(({ id }) => id === slowestStage);
     setShown(slowest, stage !== undefined);
     if (stage) setText(slowest, describeSlowest(stage));

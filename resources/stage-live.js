@@ -1,11 +1,14 @@
 /**
- * Shows the state of the running stage in its dialog, in the words of its badge, while the page with it is in sight. Attaches
- * `window.modelet.stageLive`; safe to load more than once.
+ * Shows the state of the running stage in its dialog, in the words of its badge, while the page with it is in sight, and
+ * marks the line of its code that failed last. Attaches `window.modelet.stageLive`; safe to load more than once.
  */
 (() => {
   'use strict';
 
   const EVERY_MS = 1000;
+  /** A place in inline code, in messages: `Predict:3:14`. */
+  const PLACE = /(On Start|Predict|On Stop):(\d+)/;
+  const PROPERTIES = { 'On Start': 'setup', Predict: 'code', 'On Stop': 'teardown' };
 
   function stageOf(view, id) {
     for (const runtime of view.runtimes) {
@@ -42,6 +45,30 @@
     return { ask, stop };
   }
 
+  /** What failed last, with its place in the code: a start, or else a request that no user has marked as seen. */
+  function lastFailure({ verdict }, { id, successorError, workers }) {
+    const told = [verdict, ...verdict.others].filter(({ node }) => node === id);
+    const starts = workers.map(({ error }) => error);
+    return [successorError, ...starts, ...told.map(({ text }) => text)].find((text) => PLACE.test(text ?? ''));
+  }
+
+  /** Underlines the line in the dialog's code, and says below why, until the code changes. It has to be the deployed code. */
+  function markFailure(node, tabs) {
+    if (!window.modelet.form.isRunning(node) || node.changed) return;
+    $.getJSON('modelets/view').done((view) => {
+      const found = stageOf(view, node.id);
+      const failure = found && lastFailure(view, found.stage);
+      if (!failure) return;
+      const [, tab, line] = PLACE.exec(failure);
+      const property = PROPERTIES[tab];
+      const page = tabs.pages.find((candidate) => candidate.property === property);
+      if (page?.editor.getValue() !== node[property]) return;
+      const text = `${node._('modelet-stage.live.failed')} ${failure}`;
+      tabs.showError({ property, line: Number(line) }, text);
+      $('<div class="modelet-bad" role="status">').text(text).prependTo(page.hint);
+    });
+  }
+
   window.modelet = window.modelet || {};
-  window.modelet.stageLive = { watch };
+  window.modelet.stageLive = { watch, markFailure };
 })();

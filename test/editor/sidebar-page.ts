@@ -27,10 +27,10 @@ export class SidebarPage {
     await this.root.waitFor({ state: 'hidden' });
   }
 
-  /** Waits until the sentence that begins the sidebar, or one of the others, is of this kind. */
+  /** Waits until the sentence that begins the sidebar, or one of the others, is of this kind. Some may be folded away. */
   async verdict(text: RegExp, kind: string): Promise<void> {
     const finding = this.root.locator(`.modelet-sb-finding[data-kind="${kind}"] > button`, { hasText: text });
-    await finding.first().waitFor();
+    await finding.first().waitFor({ state: 'attached' });
   }
 
   stage(id: string): Locator {

@@ -6,7 +6,7 @@ import { READY } from '../../fixtures/badges.ts';
 import { endpoint, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { freePort } from '../../fixtures/free-port.ts';
 import { kill9 } from '../../fixtures/processes.ts';
-import type { EditorPage } from '../editor-page.ts';
+import { boxOf, type EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
 
@@ -21,7 +21,7 @@ const FLOWS = [
   TAB,
   runtime('runtime', { maxPayloadMb: '1' }),
   httpIn('in', '/fix', 'fix'),
-  stage('fix', CODE, 'out'),
+  stage('fix', CODE, 'out', { x: 300, y: 200 }),
   httpOut('out'),
 ];
 
@@ -48,6 +48,21 @@ async function expectInDebug(editor: EditorPage, place: RegExp, text: RegExp): P
   assert.equal(frames[0], '    at fix: Predict:3:16');
 }
 
+/** The dialog underlines the line that failed and says why, until the code changes. */
+async function expectMark(editor: EditorPage, id: string, text: RegExp): Promise<void> {
+  await editor.open(id);
+  const code = editor.page.locator('#modelet-stage-code');
+  const mark = code.locator('.squiggly-error');
+  await mark.first().waitFor();
+  await code.locator('.modelet-bad', { hasText: text }).waitFor();
+  const [line, marked] = await Promise.all([boxOf(code.locator('.view-line').nth(2)), boxOf(mark.first())]);
+  assert.ok(Math.abs(line.y + line.height - (marked.y + marked.height)) < 3, 'it is under the third line');
+  await editor.typeCode('code', 'return input.n;');
+  await mark.first().waitFor({ state: 'detached' });
+  assert.equal(await code.locator('.modelet-bad').count(), 0);
+  await editor.cancel();
+}
+
 test('failures are named by stage, code and message until they have been seen, and refused input is not red', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.waitForBadge('fix', READY);
@@ -65,6 +80,7 @@ test('failures are named by stage, code and message until they have been seen, a
     );
     await sidebar.verdict(/^fix: 3 x invalid_input/, 'note');
     await expectInDebug(editor, /^Predict:3:\d+ /, /^modelet_failed: TypeError: input\.n\.toFixed is not a function/);
+    await expectMark(editor, 'fix', /failed here: fix: 1 x modelet_failed: TypeError: .* \(Predict:3:16\)$/);
     await SidebarPage.show(editor);
     await seen.click();
     await sidebar.verdict(/^All is well\./, 'good');
@@ -74,7 +90,13 @@ test('failures are named by stage, code and message until they have been seen, a
     assert.equal((await post('{"n":')).status, 400);
     await sidebar.verdict(/^(fix: )?1 x bad_request: /, 'note');
     assert.equal((await post('n=1', 'application/pdf')).status, 415);
+    assert.equal((await post(JSON.stringify({ n: 'x'.repeat(2 ** 20) }))).status, 413);
     await sidebar.verdict(/^(fix: )?1 x unsupported_media: /, 'note');
+    await sidebar.verdict(/^(fix: )?1 x payload_too_large: /, 'note');
+    const folded = sidebar.root.locator('.modelet-sb-more .modelet-sb-finding');
+    assert.deepEqual([await folded.count(), await folded.first().isVisible()], [2, false]);
+    await sidebar.root.getByText('2 more', { exact: true }).click();
+    await folded.last().waitFor();
     await seen.click();
     await sidebar.verdict(/^All is well\./, 'good');
   });
