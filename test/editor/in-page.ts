@@ -102,3 +102,19 @@ export async function loadFlows(): Promise<void> {
   RED.comms.subscribe('status/#', listener);
   RED.comms.unsubscribe('status/#', listener);
 }
+
+interface Scroller {
+  readonly scrollWidth: number;
+  readonly clientWidth: number;
+  readonly parentElement: Scroller | null;
+  matches(selector: string): boolean;
+}
+
+/** Runs in the page. By how many pixels the form of a dialog, or an element around it, is wider than it shows. */
+export function overflowOf(form: Scroller): number {
+  let widest = 0;
+  for (let at: Scroller | null = form; at; at = at.matches('.red-ui-tray-body') ? null : at.parentElement) {
+    widest = Math.max(widest, at.scrollWidth - at.clientWidth);
+  }
+  return widest;
+}

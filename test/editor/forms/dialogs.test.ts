@@ -9,6 +9,7 @@ import { isConfig, NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { Form } from '../form.ts';
+import { overflowOf } from '../in-page.ts';
 import { UPDATES_PICTURES } from '../picture.ts';
 import { sharedSession } from '../session.ts';
 
@@ -43,8 +44,7 @@ const ROOM = { width: 1280, height: 2200 };
 
 /** Looks at the page that is shown, in both themes. @returns what is wrong with it */
 async function look(editor: EditorPage, name: string): Promise<string[]> {
-  const body = editor.page.locator('.red-ui-tray-body').last();
-  const overflow = await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  const overflow = await editor.page.locator('.modelet-form').last().evaluate(overflowOf);
   const faults = overflow > 0 ? [`${name} is ${overflow} px too wide`] : [];
   for (const theme of THEMES) {
     // As the setting of Node-RED 5 does.

@@ -1,8 +1,10 @@
 /** The width of a stage's dialog: the test stands beside the code where there is room, and nothing else changes it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isConfig, NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { boxOf } from '../editor-page.ts';
+import { overflowOf } from '../in-page.ts';
 import { sharedSession } from '../session.ts';
 
 const session = sharedSession();
@@ -72,9 +74,21 @@ async function layOut(editor: EditorPage, width: number, height: number): Promis
     boxOf(page.locator('#modelet-stage-test-result')),
     boxOf(page.locator('#modelet-stage-test-log')),
   ]);
-  const overflow = await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
-  const scrolled = await body.evaluate(({ scrollTop }) => scrollTop);
+  const overflow = await editor.page.locator('.modelet-form').last().evaluate(overflowOf);
+  const scrolled = await page.locator('.modelet-form').last().evaluate(scrolledBy);
   return { isUnfolded, dialog, code, result, log, overflow, scrolled };
+}
+
+interface Scrolled {
+  readonly scrollTop: number;
+  readonly parentElement: Scrolled | null;
+}
+
+/** Runs in the page. */
+function scrolledBy(form: Scrolled): number {
+  let most = 0;
+  for (let at: Scrolled | null = form; at; at = at.parentElement) most = Math.max(most, at.scrollTop);
+  return most;
 }
 
 interface Layout extends Record<'dialog' | 'code' | 'result' | 'log', Box> {
@@ -101,8 +115,7 @@ test('the test of a stage stands beside its code, in sight, and below it where t
       assert.equal(overflow, 0, size);
       // The dialog follows a window that becomes narrower, and the test moves below the code.
       await editor.page.setViewportSize({ width: 1000, height });
-      const body = editor.page.locator('.red-ui-tray-body').last();
-      assert.equal(await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth), 0, 'narrower');
+      assert.equal(await editor.page.locator('.modelet-form').last().evaluate(overflowOf), 0, 'narrower');
       const [above, below] = await Promise.all([
         boxOf(editor.page.locator('#modelet-stage-code-editor')),
         boxOf(editor.page.locator('#modelet-stage-test-result')),
@@ -115,5 +128,69 @@ test('the test of a stage stands beside its code, in sight, and below it where t
     assert.ok(result.y >= code.y + code.height, 'the result is below the code');
     assert.equal(overflow, 0);
     await editor.cancel();
+  });
+});
+
+/** Runs in the page. Gives each field and text of the open dialog more content, without a place to break it. */
+function lengthen(body: Lengthened): void {
+  const long = 'unbreakable'.repeat(40);
+  for (const details of body.querySelectorAll('details')) details.open = true;
+  for (const hidden of body.querySelectorAll('.modelet-page .form-row, .modelet-page .modelet-hint')) {
+    hidden.style.removeProperty('display');
+  }
+  for (const text of body.querySelectorAll(
+    '.modelet-hint, .modelet-hint code, .modelet-text, .form-tips, .modelet-formula, .modelet-form pre, #modelet-stage-install span',
+  )) {
+    text.append(long);
+  }
+  for (const field of body.querySelectorAll('.modelet-form input[type="text"], .modelet-form textarea'))
+    field.value = long;
+}
+
+interface Lengthened {
+  querySelectorAll(selector: string): Iterable<{
+    open: boolean;
+    value: string;
+    readonly style: { removeProperty(name: string): void };
+    append(text: string): void;
+  }>;
+}
+
+/** Returns the tabs of the topmost dialog that are too wide with long content. */
+async function tooWide(editor: EditorPage, type: string): Promise<string[]> {
+  const body = editor.page.locator('.red-ui-tray-body').last();
+  const tabs = await body.locator('.modelet-page').evaluateAll((pages) => pages.map((page) => page.id));
+  const wide: string[] = [];
+  for (const tab of tabs.length > 0 ? tabs : ['']) {
+    if (tab) await editor.openTab(tab);
+    await body.evaluate(lengthen);
+    const overflow = await editor.page.locator('.modelet-form').last().evaluate(overflowOf);
+    if (overflow > 0) wide.push(`${type} ${tab}: ${overflow} px`);
+  }
+  return wide;
+}
+
+test('no tab of a dialog is wider than the dialog, whatever its fields and texts hold', async () => {
+  await session.inEditor([], async (editor) => {
+    const wide: string[] = [];
+    for (const [index, type] of Object.keys(NODE_SCHEMAS)
+      .filter((name) => !isConfig(name))
+      .entries()) {
+      const id = await editor.dragFromPalette(type, 300, 60 + 50 * index);
+      await editor.open(id);
+      if (type === 'modelet-stage') {
+        await editor.openConfig('runtime');
+        for (const property of ['keys', 'broker']) {
+          await editor.openConfig(property, 'add');
+          wide.push(...(await tooWide(editor, property)));
+          await editor.cancel();
+        }
+        wide.push(...(await tooWide(editor, 'modelet-runtime')));
+        await editor.cancel();
+      }
+      wide.push(...(await tooWide(editor, type)));
+      await editor.cancel();
+    }
+    assert.deepEqual(wide, []);
   });
 });
