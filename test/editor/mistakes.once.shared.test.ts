@@ -2,3 +2,4 @@
 import './mistakes/requests.test.ts';
 import './mistakes/runs.test.ts';
 import './mistakes/settings.test.ts';
+import './mistakes/starts.test.ts';

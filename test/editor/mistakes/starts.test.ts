@@ -1,0 +1,97 @@
+/** Mistakes that keep a stage, a gate or a listener from working: badge, sentence of the sidebar, and debug line. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dispatchGate, endpoint, httpIn, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { freePort } from '../../fixtures/free-port.ts';
+import type { FlowNode } from '../../fixtures/node-red.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
+import { SidebarPage } from '../sidebar-page.ts';
+
+const session = sharedSession();
+
+function flowWith(code: string, properties: object = {}): FlowNode[] {
+  return [
+    TAB,
+    runtime('runtime'),
+    ...endpoint('/first', 'first'),
+    stage('first', code, 'collector /first', { ...properties }),
+  ];
+}
+
+/** Restarts a stage, whose failure the debug sidebar then shows anew. */
+async function expectInDebug(editor: EditorPage, id: string, text: RegExp): Promise<void> {
+  const line = editor.page.locator('.red-ui-debug-msg-level-20 .red-ui-debug-msg-payload', { hasText: text });
+  const response = await fetch(`${session.nodeRed.editorUrl}modelets/stages/${id}/restart`, { method: 'POST' });
+  assert.ok(response.ok, 'it restarts');
+  await line.first().waitFor({ state: 'attached' });
+}
+
+const STARTS = [
+  {
+    mistake: 'a syntax error at the first deploy',
+    flows: flowWith('return input.n +;'),
+    badge: /^does not start: line 1: Unexpected token/,
+    told: /^first: does not start: first: Predict:1: Unexpected token ';'/,
+    debug: /does not start: first: Predict:1: Unexpected token/,
+  },
+  {
+    mistake: 'a package that is not installed',
+    flows: flowWith('return input;', { setup: `return require('left-padder');` }),
+    badge: /^does not start: Cannot find module 'left-pa/,
+    told: /^first: does not start: .*left-padder/,
+    debug: /does not start: .*left-padder/,
+  },
+];
+
+for (const { mistake, flows, badge, told, debug } of STARTS) {
+  test(`${mistake}: badge, verdict and debug sidebar name it`, async () => {
+    await session.inEditor(flows, async (editor) => {
+      await editor.waitForBadge('first', badge);
+      const sidebar = await SidebarPage.show(editor);
+      await sidebar.verdict(told, 'error');
+      await expectInDebug(editor, 'first', debug);
+    });
+  });
+}
+
+test('a file that is not there: badge and verdict name it', async () => {
+  await session.inEditor(flowWith('', { source: 'file', path: 'models/absent.js' }), async (editor) => {
+    await editor.waitForBadge('first', /^path: no file absent\.js$/);
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.verdict(/^first cannot be used: .*absent\.js/, 'error');
+  });
+});
+
+test('the port of another program: badge and verdict name it', async () => {
+  const { port } = new URL(session.nodeRed.url);
+  const flows = [
+    TAB,
+    runtime('runtime', { listen: `127.0.0.1:${port}` }),
+    ...endpoint('/first', 'first'),
+    stage('first', 'return input;', 'collector /first'),
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('first', /^cannot listen: EADDRINUSE$/);
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.verdict(new RegExp(`${port}`), 'error');
+  });
+});
+
+test('a wrong address of a gate: badge and verdict name it', async () => {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const flows = [
+    TAB,
+    runtime('runtime'),
+    httpIn('in', '/first', 'gate'),
+    dispatchGate('gate', 'first', [], { source: 'prometheus', url, query: 'load' }),
+    stage('first', 'return input;', 'collector /first', { x: 300, y: 200 }),
+    ...endpoint('/first', 'gate').filter(({ type }) => type !== 'http in'),
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('gate', /ECONNREFUSED|cannot be reached|no answer|does not answer/);
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.verdict(new RegExp(`^Gate gate is .*${port}`), 'error');
+  });
+});
