@@ -225,15 +225,15 @@ describe('modelet serve', () => {
     const headers = { 'Content-Type': 'application/json', 'X-Request-Id': 'mine-7' };
     assert.equal((await fetch(`${url}/fails`, { method: 'POST', headers, body: '{}' })).status, 500);
     const found = await until('both are logged', () => {
-      const records = log().filter(({ message }) => message === 'modelet_failed: broken');
+      const records = log().filter(({ message }) => String(message).startsWith('modelet_failed: '));
       return records.length === 2 && records;
     });
     const fields = { code: 'modelet_failed', requestId: 'mine-7' };
     assert.deepEqual(
-      found.map((record) => [record['level'], record['stage'], record['fields']]),
+      found.map((record) => [record['level'], record['stage'], record['message'], record['fields']]),
       [
-        ['debug', 'fails', fields],
-        ['error', 'fails', fields],
+        ['debug', 'fails', 'modelet_failed: broken', fields],
+        ['error', 'fails', 'modelet_failed: broken (Predict:1:7)', fields],
       ],
     );
   });
