@@ -71,7 +71,7 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
     assert.deepEqual(group?.slice(0, 3), [String(refused.length), 'invalid_input', 'normalise']);
     assert.deepEqual(others, []);
     await until('the page says that requests fail', async () =>
-      /requests fail|All is well/.test(await text(page, 'verdict')),
+      /^normalise: \d+ x invalid_input: |^All is well/.test(await text(page, 'verdict')),
     );
 
     await assertWorkers(page, started);

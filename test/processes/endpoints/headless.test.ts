@@ -228,7 +228,7 @@ describe('modelet serve', () => {
       const records = log().filter(({ message }) => String(message).startsWith('modelet_failed: '));
       return records.length === 2 && records;
     });
-    const { stack = '', ...fields } = found[1]?.['fields'] as Record<string, unknown>;
+    const { stack = '', ...fields } = (found[1]?.['fields'] ?? {}) as Record<string, unknown>;
     assert.match(String(stack), /^Error: broken\n +at fails: Predict:1:7\n/);
     const common = { code: 'modelet_failed', requestId: 'mine-7' };
     const shown = found.map(({ level, stage, message }) => `${level} ${stage} ${message}`);
