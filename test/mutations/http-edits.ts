@@ -37,9 +37,9 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a stream that a node ends early leaves its generator running',
-    file: 'src/node-red/request/pipeline-request.ts',
-    find: 'if (isStreamOver(this.#msg)) this.#abandon(',
-    replace: 'if (isStreamOver(this.#msg) && this.#parts === null) this.#abandon(',
+    file: 'src/node-red/request/result-delivery.ts',
+    find: 'if (isStreamOver(this.#msg)) abandon(',
+    replace: 'if (isStreamOver(this.#msg) && this.#parts === null) abandon(',
     suite: 'nodered/parts/stream-response',
     test: 'closes the generator when the client goes away, and when a node ends the stream early',
   },
