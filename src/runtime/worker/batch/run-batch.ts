@@ -23,8 +23,7 @@ import {
   reply,
   withinOneFrame,
 } from './replies.ts';
-import type { PartsOut } from './stream.ts';
-import { runStream } from './stream.ts';
+import { type PartsOut, runStream } from './stream.ts';
 
 export interface BatchRun extends ReplyLimits {
   readonly clock: Clock;
