@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Locator, Page } from 'playwright-core';
 import type { NodeRedWithEditor } from '../fixtures/editor.ts';
-import { PATIENCE_MS } from '../fixtures/polling.ts';
+import { PATIENCE_MS, until } from '../fixtures/polling.ts';
 import { type EditorGlobals, type ExportedNode, isLoaded, isSettled, loadFlows, unloadFlows } from './in-page.ts';
 
 declare const RED: EditorGlobals;
@@ -316,10 +316,9 @@ export function ours({
   return own;
 }
 
-export async function boxOf(element: Locator): Promise<Point & { width: number; height: number }> {
-  const box = await element.boundingBox();
-  assert.ok(box, 'the element is laid out');
-  return box;
+/** Measures an element. A code editor or the canvas may draw it anew between being found and measured: the new one counts. */
+export function boxOf(element: Locator): Promise<Point & { width: number; height: number }> {
+  return until(`${element} is laid out`, () => element.boundingBox());
 }
 
 export async function centreOf(element: Locator): Promise<Point> {

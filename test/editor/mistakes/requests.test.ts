@@ -5,6 +5,7 @@ import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
 import { READY } from '../../fixtures/badges.ts';
 import { endpoint, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { freePort } from '../../fixtures/free-port.ts';
+import { until } from '../../fixtures/polling.ts';
 import { kill9 } from '../../fixtures/processes.ts';
 import { boxOf, type EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
@@ -55,8 +56,11 @@ async function expectMark(editor: EditorPage, id: string, text: RegExp): Promise
   const mark = code.locator('.squiggly-error');
   await mark.first().waitFor();
   await code.locator('.modelet-bad', { hasText: text }).waitFor();
-  const [line, marked] = await Promise.all([boxOf(code.locator('.view-line').nth(2)), boxOf(mark.first())]);
-  assert.ok(Math.abs(line.y + line.height - (marked.y + marked.height)) < 3, 'it is under the third line');
+  // The editor draws lines and marks anew, and not at once.
+  await until('it is under the third line', async () => {
+    const [line, marked] = await Promise.all([boxOf(code.locator('.view-line').nth(2)), boxOf(mark.first())]);
+    return Math.abs(line.y + line.height - (marked.y + marked.height)) < 3;
+  });
   await editor.typeCode('code', 'return input.n;');
   await mark.first().waitFor({ state: 'detached' });
   assert.equal(await code.locator('.modelet-bad').count(), 0);
