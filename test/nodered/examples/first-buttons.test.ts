@@ -66,7 +66,9 @@ describe('examples: the first button', () => {
     test(`of "${title}" shows its result`, async () => {
       const flow = flows.get(title) ?? [];
       const [name, result] = RESULTS[title] ?? ['', /./];
-      const shows = flow.find((node) => node['name'] === name && node['z'] !== undefined && node.type !== 'link in');
+      const shows = flow.find(
+        (node) => node['name'] === name && node['z'] !== undefined && !node.type.startsWith('link '),
+      );
       const buttons = flow.filter(({ type, repeat }) => type === 'inject' && repeat === '');
       const [first] = buttons.toSorted((a, b) => Number(a['y']) - Number(b['y']) || Number(a['x']) - Number(b['x']));
       assert.ok(shows && first, title);
