@@ -28,19 +28,22 @@ async function widthOf(editor: EditorPage): Promise<number> {
 test('the stage dialog keeps its width while schemas are folded, unfolded and edited, and when it is opened again', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const summary = editor.page.locator('#modelet-stage-more > summary');
+    const edit = editor.page.locator('#modelet-stage-inputSchema-edit');
     await editor.open('plain');
     const before = await widthOf(editor);
     const widths: Record<string, number> = {};
     await summary.click();
     widths['unfolded'] = await widthOf(editor);
-    await editor.page.locator('#modelet-stage-inputSchema-edit').click();
-    await summary.waitFor({ state: 'detached' });
-    await editor.settle();
-    await editor.page.locator('#node-dialog-cancel').click();
-    await summary.waitFor();
-    widths['edited'] = await widthOf(editor);
     await summary.click();
     widths['folded'] = await widthOf(editor);
+    await editor.openTab('modelet-stage-io');
+    widths['the tab with the schemas'] = await widthOf(editor);
+    await edit.click();
+    await edit.waitFor({ state: 'detached' });
+    await editor.settle();
+    await editor.page.locator('#node-dialog-cancel').click();
+    await edit.waitFor();
+    widths['edited'] = await widthOf(editor);
     await editor.cancel();
     await editor.open('plain');
     widths['again'] = await widthOf(editor);
