@@ -31,48 +31,6 @@ export function shapeOf(bytes: Buffer): MsgpackShape {
   return walk;
 }
 
-/** The content that follows the first byte of a value. */
-type Follows =
-  /** A fixed number of bytes. */
-  | { readonly is: 'bytes'; readonly count: number; readonly wide?: true }
-  /** A size of `width` bytes, then that many bytes, items or pairs. */
-  | { readonly is: 'sized'; readonly width: 1 | 2 | 4; readonly of: 'bytes' | 'text' | 'extension' | 'items' | 'pairs' }
-  | { readonly is: 'extension'; readonly count: number };
-
-const FOLLOWS: ReadonlyMap<number, Follows> = new Map<number, Follows>([
-  [0xc0, { is: 'bytes', count: 0 }],
-  [0xc2, { is: 'bytes', count: 0 }],
-  [0xc3, { is: 'bytes', count: 0 }],
-  [0xc4, { is: 'sized', width: 1, of: 'bytes' }],
-  [0xc5, { is: 'sized', width: 2, of: 'bytes' }],
-  [0xc6, { is: 'sized', width: 4, of: 'bytes' }],
-  [0xc7, { is: 'sized', width: 1, of: 'extension' }],
-  [0xc8, { is: 'sized', width: 2, of: 'extension' }],
-  [0xc9, { is: 'sized', width: 4, of: 'extension' }],
-  [0xca, { is: 'bytes', count: 4 }],
-  [0xcb, { is: 'bytes', count: 8 }],
-  [0xcc, { is: 'bytes', count: 1 }],
-  [0xcd, { is: 'bytes', count: 2 }],
-  [0xce, { is: 'bytes', count: 4 }],
-  [0xcf, { is: 'bytes', count: 8, wide: true }],
-  [0xd0, { is: 'bytes', count: 1 }],
-  [0xd1, { is: 'bytes', count: 2 }],
-  [0xd2, { is: 'bytes', count: 4 }],
-  [0xd3, { is: 'bytes', count: 8, wide: true }],
-  [0xd4, { is: 'extension', count: 1 }],
-  [0xd5, { is: 'extension', count: 2 }],
-  [0xd6, { is: 'extension', count: 4 }],
-  [0xd7, { is: 'extension', count: 8 }],
-  [0xd8, { is: 'extension', count: 16 }],
-  [0xd9, { is: 'sized', width: 1, of: 'text' }],
-  [0xda, { is: 'sized', width: 2, of: 'text' }],
-  [0xdb, { is: 'sized', width: 4, of: 'text' }],
-  [0xdc, { is: 'sized', width: 2, of: 'items' }],
-  [0xdd, { is: 'sized', width: 4, of: 'items' }],
-  [0xde, { is: 'sized', width: 2, of: 'pairs' }],
-  [0xdf, { is: 'sized', width: 4, of: 'pairs' }],
-]);
-
 class Walk implements MsgpackShape {
   wide = false;
   readonly #bytes: Buffer;
@@ -108,23 +66,26 @@ class Walk implements MsgpackShape {
     if (head < 0x90) this.#enter(2 * (head - 0x80));
     else if (head < 0xa0) this.#enter(head - 0x90);
     else if (head < 0xc0) this.#text(head - 0xa0);
-    else this.#readFollowing(FOLLOWS.get(head));
+    else this.#readSized(head);
   }
 
-  #readFollowing(follows: Follows | undefined): void {
-    if (!follows) throw malformed('a byte that no value begins with');
-    if (follows.is === 'bytes') {
-      this.#skip(follows.count);
-      this.wide ||= follows.wide === true;
-    } else if (follows.is === 'extension') {
-      this.#extension(follows.count);
-    } else {
-      const size = this.#size(follows.width);
-      if (follows.of === 'bytes') this.#object(size);
-      else if (follows.of === 'text') this.#text(size);
-      else if (follows.of === 'extension') this.#extension(size);
-      else this.#enter(follows.of === 'pairs' ? 2 * size : size);
-    }
+  /** Reads what follows a first byte without a size in it. In each range, the next first byte doubles the size. */
+  #readSized(head: number): void {
+    if (head === 0xc1) throw malformed('a byte that no value begins with');
+    // Nil, false and true.
+    if (head < 0xc4) return;
+    if (head < 0xc7) this.#object(this.#size(1 << (head - 0xc4)));
+    else if (head < 0xca) this.#extension(this.#size(1 << (head - 0xc7)));
+    else if (head < 0xcc) this.#skip(4 << (head - 0xca));
+    else if (head < 0xd4) this.#integer(1 << (head & 3));
+    else if (head < 0xd9) this.#extension(1 << (head - 0xd4));
+    else if (head < 0xdc) this.#text(this.#size(1 << (head - 0xd9)));
+    else this.#enter((head < 0xde ? 1 : 2) * this.#size(2 << (head & 1)));
+  }
+
+  #integer(size: number): void {
+    this.wide ||= size === 8;
+    this.#skip(size);
   }
 
   /** Counts a value that takes an object in memory, and skips its bytes. */
@@ -163,7 +124,7 @@ class Walk implements MsgpackShape {
     if (this.#open.length > DEEPEST) throw malformed(`more than ${DEEPEST} levels`);
   }
 
-  #size(width: 1 | 2 | 4): number {
+  #size(width: number): number {
     const from = this.#position;
     this.#skip(width);
     return this.#bytes.readUIntBE(from, width);
