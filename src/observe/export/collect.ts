@@ -2,10 +2,10 @@
  * The Prometheus exposition. Each scrape reads the runtimes again, and nothing is kept between scrapes: the series of a
  * removed stage disappear, and no item causes work for labels.
  */
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, collectDefaultMetrics, Registry } from 'prom-client';
 import { countOf } from '../meters/histogram.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
-import type { HistogramMetric, HistogramSample, Measured, Metric, NumberMetric, Scrape } from './metric.ts';
+import type { Measured, Metric, MetricSeries, Scrape } from './metric.ts';
 import { METRICS } from './metrics.ts';
 import { ownMetrics } from './own-metrics.ts';
 
@@ -18,9 +18,9 @@ export interface MeasuredGate {
 
 /** The exposition of a process, which has only one. */
 export class Exposition {
-  readonly #registry: Registry = new Registry();
+  /** The metrics of the process itself. */
+  readonly #process: Registry = new Registry();
   readonly #metrics: readonly Metric[];
-  #scrape: Scrape = { runtimes: [], gates: [] };
 
   /**
    * @param metrics those that this process knows
@@ -28,77 +28,44 @@ export class Exposition {
    */
   constructor(metrics: readonly Metric[] = METRICS, withProcess = false) {
     this.#metrics = metrics;
-    if (withProcess) collectDefaultMetrics({ register: this.#registry });
-    for (const metric of metrics) if (metric.type !== 'histogram') this.#register(metric);
+    if (withProcess) collectDefaultMetrics({ register: this.#process });
   }
 
   get contentType(): string {
-    return this.#registry.contentType;
+    return this.#process.contentType;
   }
 
   /** Returns the exposition of these runtimes and gates. */
   text(runtimes: readonly Measured[], gates: readonly MeasuredGate[]): Promise<string> {
-    // The registry collects all metrics in this event loop turn, so scrapes do not mix.
-    this.#scrape = scrapeOf(runtimes, gates);
-    const histograms = this.#metrics.filter((metric) => metric.type === 'histogram');
-    const gathered = gather([...histograms, ...ownMetrics(this.#scrape)], this.#scrape);
-    return Registry.merge([this.#registry, gathered]).metrics();
-  }
-
-  #register(metric: NumberMetric): void {
-    const { name, help, labels } = metric;
-    const read = (): ReturnType<NumberMetric['read']> => metric.read(this.#scrape);
-    const configuration = { name, help, labelNames: ['runtime', ...labels], registers: [] };
-    const registered =
-      metric.type === 'gauge'
-        ? new Gauge({
-            ...configuration,
-            collect() {
-              this.reset();
-              for (const { labels, value } of read()) this.set(labels, value);
-            },
-          })
-        : new Counter({
-            ...configuration,
-            collect() {
-              this.reset();
-              for (const { labels, value } of read()) this.inc(labels, value);
-            },
-          });
-    this.#registry.registerMetric(registered);
+    const scrape = scrapeOf(runtimes, gates);
+    return Registry.merge([this.#process, gather([...this.#metrics, ...ownMetrics(scrape)], scrape)]).metrics();
   }
 }
 
 /**
- * Returns a registry with histograms, and with metrics that only this scrape has. A histogram of prom-client counts in
- * its own process, but these are counted in the engine; prom-client takes metrics of other processes in the form in
- * which its registries give them out.
+ * Returns a registry with the metrics. A metric of prom-client counts in its own process, but these are counted elsewhere;
+ * prom-client takes metrics of other processes in the form in which its registries give them out.
  */
 function gather(metrics: readonly Metric[], scrape: Scrape): Registry {
-  const given = metrics.map((metric) => ({
-    name: metric.name,
-    help: metric.help,
-    type: metric.type,
-    aggregator: 'sum',
-    values:
-      metric.type === 'histogram'
-        ? metric.read(scrape).flatMap((sample) => valuesOf(metric, sample))
-        : [...metric.read(scrape)],
-  }));
+  const given = metrics.map((metric) => {
+    const { name, help, type } = metric;
+    return { name, help, type, aggregator: 'sum', values: metric.read(scrape).flatMap((one) => valuesOf(metric, one)) };
+  });
   return AggregatorRegistry.aggregate([given]);
 }
 
-function valuesOf({ name, bounds }: HistogramMetric, { labels, reading }: HistogramSample): object[] {
+function valuesOf({ name, bounds = [] }: Metric, { labels, value }: MetricSeries): object[] {
+  if (typeof value === 'number') return [{ labels, value }];
   let upTo = 0;
-  const buckets = reading.counts.map((count, index) => {
+  const buckets = value.counts.map((count, index) => {
     upTo += count;
     const le = index < bounds.length ? String(bounds[index]) : '+Inf';
     return { metricName: `${name}_bucket`, labels: { ...labels, le }, value: upTo };
   });
   return [
     ...buckets,
-    { metricName: `${name}_sum`, labels, value: reading.sum },
-    { metricName: `${name}_count`, labels, value: countOf(reading) },
+    { metricName: `${name}_sum`, labels, value: value.sum },
+    { metricName: `${name}_count`, labels, value: countOf(value) },
   ];
 }
 

@@ -3,7 +3,7 @@ import type { WorkerStatus } from '../../core/model.ts';
 import type { DurationReadings, HistogramReading } from '../../core/readings.ts';
 import { DURATION_BOUNDS, SIZE_BOUNDS } from '../meters/histogram.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
-import type { RuntimeSnapshot, StageSnapshot } from '../views/snapshot.ts';
+import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from '../views/snapshot.ts';
 
 /** A runtime at the moment of a scrape. */
 export interface Measured {
@@ -17,195 +17,108 @@ export interface Scrape {
   readonly gates: readonly { readonly snapshot: GateSnapshot; readonly runtime: string }[];
 }
 
-export interface NumberSample {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
+export type Labels = Readonly<Record<string, string>>;
+
+/** One series: a number, or the buckets of a histogram in the unit of its bounds. */
+export interface MetricSeries {
+  readonly labels: Labels;
+  readonly value: number | HistogramReading;
 }
 
-/** The buckets of one series, in the unit of its bounds. */
-export interface HistogramSample {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly reading: HistogramReading;
-}
-
-interface MetricDescription {
+export interface Metric {
+  readonly type: 'counter' | 'gauge' | 'histogram';
   readonly name: string;
   readonly help: string;
   /** Labels besides `runtime`, which every metric has. */
   readonly labels: readonly string[];
+  /** Bounds of a histogram. */
+  readonly bounds?: readonly number[];
+  read(scrape: Scrape): readonly MetricSeries[];
 }
 
-export interface NumberMetric extends MetricDescription {
-  readonly type: 'counter' | 'gauge';
-  read(scrape: Scrape): readonly NumberSample[];
-}
+/** `durations` are measured in ms and given out in seconds. */
+const KINDS = {
+  counter: { type: 'counter' },
+  gauge: { type: 'gauge' },
+  durations: { type: 'histogram', bounds: DURATION_BOUNDS.map((ms) => ms / 1000) },
+  sizes: { type: 'histogram', bounds: SIZE_BOUNDS },
+} as const;
 
-export interface HistogramMetric extends MetricDescription {
-  readonly type: 'histogram';
-  readonly bounds: readonly number[];
-  read(scrape: Scrape): readonly HistogramSample[];
-}
+type Kind = keyof typeof KINDS;
 
-export type Metric = NumberMetric | HistogramMetric;
+/** What a metric reads of its subject: one value, values by label, or null for no series. */
+type Values = number | HistogramReading | null | undefined | { readonly [label: string]: Values };
 
-type NumberType = NumberMetric['type'];
-type Keyed = Readonly<Record<string, number>>;
-
-const DURATION_BOUNDS_SECONDS: readonly number[] = DURATION_BOUNDS.map((ms) => ms / 1000);
-
-/** Creates a metric whose series `read` finds in each runtime, without the label `runtime`. */
-export function perRuntime(
-  type: NumberType,
-  name: string,
-  help: string,
-  labels: readonly string[],
-  read: (runtime: Measured) => readonly NumberSample[],
-): NumberMetric {
-  return {
-    ...{ name, type, help, labels },
-    read: ({ runtimes }) => runtimes.flatMap((one) => read(one).map((sample) => within(one.runtime, sample))),
+/**
+ * Returns a maker of the metrics of one kind of subject, such as stages.
+ * @param scope the labels of a subject, besides `runtime`
+ * @param subjectsIn returns the subjects of a scrape, each with those labels
+ */
+function metricsOf<Subject>(
+  scope: readonly string[],
+  subjectsIn: (scrape: Scrape) => readonly { readonly labels: Labels; readonly subject: Subject }[],
+) {
+  /** @param named the name, and a label for each level of the values that `read` returns */
+  return (
+    kind: Kind,
+    named: string | readonly [name: string, ...labels: string[]],
+    help: string,
+    read: (subject: Subject) => Values,
+  ): Metric => {
+    const [name, ...levels] = typeof named === 'string' ? [named] : named;
+    return {
+      ...KINDS[kind],
+      ...{ name, help, labels: [...scope, ...levels] },
+      read: (scrape) =>
+        subjectsIn(scrape).flatMap(({ labels, subject }) => seriesOf(kind, labels, levels, read(subject))),
+    };
   };
 }
 
-export function ofRuntime(
-  type: NumberType,
-  name: string,
-  help: string,
-  read: (runtime: Measured) => number,
-): NumberMetric {
-  return perRuntime(type, name, help, [], (runtime) => [{ labels: {}, value: read(runtime) }]);
+function seriesOf(kind: Kind, labels: Labels, [level, ...levels]: readonly string[], values: Values): MetricSeries[] {
+  if (values === null || values === undefined) return [];
+  if (level === undefined) {
+    const value = values as MetricSeries['value'];
+    const inSeconds = kind === 'durations' && typeof value !== 'number';
+    return [{ labels, value: inSeconds ? { ...value, sum: value.sum / 1000 } : value }];
+  }
+  return Object.entries(values).flatMap(([key, inner]) => seriesOf(kind, { ...labels, [level]: key }, levels, inner));
 }
 
-/** Creates a metric with one series for each key of an object; the key is the label's value. */
-export function byKey(
-  type: NumberType,
-  [name, label]: readonly [string, string],
-  help: string,
-  read: (runtime: Measured) => Keyed,
-): NumberMetric {
-  return perRuntime(type, name, help, [label], (runtime) => keyed({}, label, read(runtime)));
-}
-
-export function ofStage(
-  type: NumberType,
-  name: string,
-  help: string,
-  read: (stage: StageSnapshot) => number,
-): NumberMetric {
-  return perRuntime(type, name, help, ['stage'], ({ snapshot }) =>
-    snapshot.stages.map((stage) => ({ labels: { stage: stage.name }, value: read(stage) })),
+function stagesOf({ runtimes }: Scrape): { labels: Labels; subject: StageSnapshot }[] {
+  return runtimes.flatMap(({ runtime, snapshot: { stages } }) =>
+    stages.map((stage) => ({ labels: { runtime, stage: stage.name }, subject: stage })),
   );
 }
 
-export function ofStageByKey(
-  type: NumberType,
-  [name, label]: readonly [string, string],
-  help: string,
-  read: (stage: StageSnapshot) => Keyed,
-): NumberMetric {
-  return perRuntime(type, name, help, ['stage', label], ({ snapshot }) =>
-    snapshot.stages.flatMap((stage) => keyed({ stage: stage.name }, label, read(stage))),
-  );
-}
+export const ofRuntime = metricsOf<Measured>([], ({ runtimes }) =>
+  runtimes.map((one) => ({ labels: { runtime: one.runtime }, subject: one })),
+);
 
-/** @param read returns null if the worker has no value */
-export function ofWorker(
-  type: NumberType,
-  name: string,
-  help: string,
-  read: (worker: WorkerStatus) => number | null,
-): NumberMetric {
-  return perRuntime(type, name, help, ['stage', 'worker'], ({ snapshot }) =>
-    snapshot.stages.flatMap((stage) =>
-      stage.workers.flatMap((worker) => {
-        const value = read(worker);
-        return value === null ? [] : [{ labels: { stage: stage.name, worker: String(worker.index) }, value }];
+export const ofStage = metricsOf<StageSnapshot>(['stage'], stagesOf);
+
+export const ofWorker = metricsOf<WorkerStatus>(['stage', 'worker'], (scrape) =>
+  stagesOf(scrape).flatMap(({ labels, subject: { workers } }) =>
+    workers.map((worker) => ({ labels: { ...labels, worker: String(worker.index) }, subject: worker })),
+  ),
+);
+
+/** A version, and the stage that it is. */
+export const ofVersion = metricsOf<{ readonly version: VersionSnapshot; readonly stage: StageSnapshot | undefined }>(
+  ['stage', 'version'],
+  (scrape) => {
+    const stages = stagesOf(scrape);
+    return stages.flatMap(({ labels, subject: { versions } }) =>
+      versions.map((version) => {
+        const found = stages.find(
+          (one) => one.labels['runtime'] === labels['runtime'] && one.subject.id === version.stage,
+        );
+        return { labels: { ...labels, version: version.name }, subject: { version, stage: found?.subject } };
       }),
-    ),
-  );
-}
+    );
+  },
+);
 
-/** @param read returns null if the gate has no value */
-export function ofGate(
-  type: NumberType,
-  name: string,
-  help: string,
-  read: (gate: GateSnapshot) => number | null,
-): NumberMetric {
-  return {
-    ...{ name, type, help, labels: ['gate'] },
-    read: ({ gates }) =>
-      gates.flatMap(({ snapshot, runtime }) => {
-        const value = read(snapshot);
-        return value === null ? [] : [within(runtime, { labels: { gate: snapshot.name }, value })];
-      }),
-  };
-}
-
-export function ofGateByKey(
-  type: NumberType,
-  [name, label]: readonly [string, string],
-  help: string,
-  read: (gate: GateSnapshot) => Keyed,
-): NumberMetric {
-  return {
-    ...{ name, type, help, labels: ['gate', label] },
-    read: ({ gates }) =>
-      gates.flatMap(({ snapshot, runtime }) =>
-        keyed({ gate: snapshot.name }, label, read(snapshot)).map((sample) => within(runtime, sample)),
-      ),
-  };
-}
-
-/** Creates a histogram of durations that were measured in ms, with one series for each key. */
-export function durations(
-  [name, label]: readonly [string, string],
-  help: string,
-  read: (runtime: Measured) => DurationReadings,
-): HistogramMetric {
-  return {
-    ...{ name, type: 'histogram', help, labels: [label], bounds: DURATION_BOUNDS_SECONDS },
-    read: ({ runtimes }) =>
-      runtimes.flatMap((one) =>
-        Object.entries(read(one)).map(([key, reading]) => within(one.runtime, inSeconds({ [label]: key }, reading))),
-      ),
-  };
-}
-
-export function durationOfStage(
-  name: string,
-  help: string,
-  read: (stage: StageSnapshot) => HistogramReading,
-): HistogramMetric {
-  return {
-    ...{ name, type: 'histogram', help, labels: ['stage'], bounds: DURATION_BOUNDS_SECONDS },
-    read: (scrape) => stagesOf(scrape, (stage) => inSeconds({ stage: stage.name }, read(stage))),
-  };
-}
-
-export function sizeOfStage(
-  name: string,
-  help: string,
-  read: (stage: StageSnapshot) => HistogramReading,
-): HistogramMetric {
-  return {
-    ...{ name, type: 'histogram', help, labels: ['stage'], bounds: SIZE_BOUNDS },
-    read: (scrape) => stagesOf(scrape, (stage) => ({ labels: { stage: stage.name }, reading: read(stage) })),
-  };
-}
-
-function stagesOf({ runtimes }: Scrape, read: (stage: StageSnapshot) => HistogramSample): HistogramSample[] {
-  return runtimes.flatMap(({ runtime, snapshot }) => snapshot.stages.map((stage) => within(runtime, read(stage))));
-}
-
-function keyed(labels: NumberSample['labels'], label: string, values: Keyed): NumberSample[] {
-  return Object.entries(values).map(([key, value]) => ({ labels: { ...labels, [label]: key }, value }));
-}
-
-function inSeconds(labels: HistogramSample['labels'], { counts, sum }: HistogramReading): HistogramSample {
-  return { labels, reading: { counts, sum: sum / 1000 } };
-}
-
-function within<Sample extends NumberSample | HistogramSample>(runtime: string, sample: Sample): Sample {
-  return { ...sample, labels: { runtime, ...sample.labels } };
-}
+export const ofGate = metricsOf<GateSnapshot>(['gate'], ({ gates }) =>
+  gates.map(({ snapshot, runtime }) => ({ labels: { runtime, gate: snapshot.name }, subject: snapshot })),
+);

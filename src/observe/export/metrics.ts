@@ -1,20 +1,6 @@
 /** Every metric of the exposition: its name, its meaning, and how it is read from the state of runtimes and gates. */
-import type { StageReading } from '../../core/readings.ts';
-import type { StageSnapshot } from '../views/snapshot.ts';
-import {
-  byKey,
-  durationOfStage,
-  durations,
-  type Metric,
-  ofGate,
-  ofGateByKey,
-  ofRuntime,
-  ofStage,
-  ofStageByKey,
-  ofWorker,
-  perRuntime,
-  sizeOfStage,
-} from './metric.ts';
+import type { FrameCounts, StageSnapshot } from '../views/snapshot.ts';
+import { type Metric, ofGate, ofRuntime, ofStage, ofVersion, ofWorker } from './metric.ts';
 
 const SECONDS_PER_MS = 1 / 1000;
 const CIRCUIT_STATES = ['closed', 'open', 'half-open'] as const;
@@ -27,27 +13,28 @@ function workerStates({ workers }: StageSnapshot): Record<string, number> {
   );
 }
 
+function framesIn(counts: FrameCounts): Record<string, number> {
+  return Object.fromEntries(Object.entries(counts).map(([type, { frames }]) => [type, frames]));
+}
+
 const REQUESTS: readonly Metric[] = [
-  byKey(
+  ofRuntime(
     'counter',
     ['modelet_requests_total', 'code'],
     'Requests that have ended, with the code ok or an error code',
     ({ snapshot }) => snapshot.requests,
   ),
-  durations(
+  ofRuntime(
+    'durations',
     ['modelet_request_duration_seconds', 'code'],
     'Time from the opening of a request to its end. Requests that are refused at once have none',
     (runtime) => runtime.durations,
   ),
-  perRuntime(
+  ofRuntime(
     'counter',
-    'modelet_client_requests_total',
+    ['modelet_client_requests_total', 'client', 'status'],
     'HTTP requests by the client whose key they carried, none without a known key, and the status of the answer',
-    ['client', 'status'],
-    ({ snapshot }) =>
-      Object.entries(snapshot.clients).flatMap(([client, byStatus]) =>
-        Object.entries(byStatus).map(([status, value]) => ({ labels: { client, status }, value })),
-      ),
+    ({ snapshot }) => snapshot.clients,
   ),
   ofRuntime('gauge', 'modelet_backlog', 'Open requests', ({ snapshot }) => snapshot.backlog),
   ofRuntime('gauge', 'modelet_capacity', 'Most open requests', ({ snapshot }) => snapshot.capacity),
@@ -62,38 +49,40 @@ const REQUESTS: readonly Metric[] = [
 const STAGES: readonly Metric[] = [
   ofStage('gauge', 'modelet_queue_length', 'Items in the queue', (stage) => stage.queue),
   ofStage('gauge', 'modelet_queue_capacity', 'Most items that the queue takes', (stage) => stage.capacity),
-  durationOfStage(
+  ofStage(
+    'durations',
     'modelet_queue_wait_seconds',
     'Per item: time in the queue because no worker was free',
     ({ reading }) => reading.queueWait,
   ),
-  durationOfStage(
+  ofStage(
+    'durations',
     'modelet_batch_wait_seconds',
     'Per item: time in the queue while a worker was free and the batch filled',
     ({ reading }) => reading.batchWait,
   ),
-  durationOfStage('modelet_run_seconds', 'Per item: run time of its batch', ({ reading }) => reading.run),
-  sizeOfStage('modelet_batch_size', 'Per batch: number of its items', ({ reading }) => reading.batchSize),
-  ofStageByKey(
+  ofStage('durations', 'modelet_run_seconds', 'Per item: run time of its batch', ({ reading }) => reading.run),
+  ofStage('sizes', 'modelet_batch_size', 'Per batch: number of its items', ({ reading }) => reading.batchSize),
+  ofStage(
     'counter',
     ['modelet_batches_total', 'reason'],
     'Batches by the reason why they left the queue: full, timer, idle (a free worker took the items that were there), gap, retry (an item runs again, alone, after its worker died or its batch failed)',
     ({ reading }) => reading.reasons,
   ),
   ofStage('counter', 'modelet_items_total', 'Items that were sent to a worker', ({ reading }) => reading.items),
-  ofStageByKey(
+  ofStage(
     'counter',
     ['modelet_items_unserved_total', 'code'],
     'Items that no worker of the stage answered, by their error code',
     ({ reading }) => reading.unserved,
   ),
-  ofStageByKey(
+  ofStage(
     'counter',
     ['modelet_items_failed_total', 'code'],
     'Items that a worker answered with an error, by its code',
     ({ reading }) => reading.failed,
   ),
-  ofStageByKey(
+  ofStage(
     'counter',
     ['modelet_cache_requests_total', 'result'],
     'Requests to a stage with a response cache: hit (answered from the cache), miss (runs), joined (shares the run of an identical request)',
@@ -117,39 +106,25 @@ const STAGES: readonly Metric[] = [
 ];
 
 const VERSIONS: readonly Metric[] = [
-  perRuntime(
+  ofVersion(
     'gauge',
-    'modelet_version_share',
+    ['modelet_version_share', 'mode'],
     'Share of the requests of a stage that a version has at present, 0 to 1; mode: answer or shadow',
-    ['stage', 'version', 'mode'],
-    ({ snapshot }) =>
-      snapshot.stages.flatMap(({ name: stage, versions }) =>
-        versions.map(({ name, mode, share }) => ({ labels: { stage, version: name, mode }, value: share / 100 })),
-      ),
+    ({ version: { mode, share } }) => ({ [mode]: share / 100 }),
   ),
   ofVersion(
+    'counter',
     'modelet_version_rollbacks_total',
     'Times that a version lost its share because too many of its requests failed',
-    ({ rollbacks }) => rollbacks,
+    ({ stage }) => stage?.reading.rollbacks ?? 0,
   ),
   ofVersion(
+    'counter',
     'modelet_version_redirected_total',
     'Requests of a version that its base answered, because no worker of the version served',
-    ({ redirected }) => redirected,
+    ({ stage }) => stage?.reading.redirected ?? 0,
   ),
 ];
-
-/** Creates a counter of the stages that are versions. */
-function ofVersion(name: string, help: string, read: (reading: StageReading) => number): Metric {
-  return perRuntime('counter', name, help, ['stage', 'version'], ({ snapshot }) =>
-    snapshot.stages.flatMap(({ name: stage, versions }) =>
-      versions.map((version) => {
-        const found = snapshot.stages.find(({ id }) => id === version.stage);
-        return { labels: { stage, version: version.name }, value: found ? read(found.reading) : 0 };
-      }),
-    ),
-  );
-}
 
 const WORKERS: readonly Metric[] = [
   ofStage('gauge', 'modelet_workers', 'Workers of the stage', ({ workers }) => workers.length),
@@ -167,14 +142,14 @@ const WORKERS: readonly Metric[] = [
     'Batches that all workers can run at a time: workers times concurrency',
     ({ workers, concurrency }) => workers.length * concurrency,
   ),
-  ofStageByKey('gauge', ['modelet_worker_state', 'state'], 'Workers in this state', workerStates),
-  ofStageByKey(
+  ofStage('gauge', ['modelet_worker_state', 'state'], 'Workers in this state', workerStates),
+  ofStage(
     'counter',
     ['modelet_worker_restarts_total', 'cause'],
     'Workers that ended and were replaced: died, not_started, run_timeout, recycled (old or large), asked',
     ({ reading }) => reading.restarts,
   ),
-  ofStageByKey(
+  ofStage(
     'gauge',
     ['modelet_circuit_state', 'state'],
     '1 for the present state of the circuit: open refuses requests after repeated deaths, half-open tries one worker',
@@ -224,26 +199,22 @@ const SERVER: readonly Metric[] = [
     'Requests that were open while a deploy replaced the nodes',
     ({ snapshot }) => snapshot.deploys.handedOver,
   ),
-  byKey('gauge', ['modelet_engine_state', 'state'], '1 for the present state of the engine', ({ snapshot }) =>
+  ofRuntime('gauge', ['modelet_engine_state', 'state'], '1 for the present state of the engine', ({ snapshot }) =>
     Object.fromEntries(PROCESS_STATES.map((state) => [state, snapshot.engine.state === state ? 1 : 0])),
   ),
-  byKey(
+  ofRuntime(
     'counter',
     ['modelet_engine_restarts_total', 'cause'],
     'Engines that ended and were replaced: died, not_started',
     ({ snapshot }) => ({ died: snapshot.engine.deaths.serving, not_started: snapshot.engine.deaths.starting }),
   ),
-  perRuntime(
+  ofRuntime(
     'counter',
-    'modelet_frames_total',
+    ['modelet_frames_total', 'direction', 'type'],
     'Frames between Node-RED and the engine',
-    ['direction', 'type'],
-    ({ snapshot }) =>
-      Object.entries(snapshot.frames).flatMap(([direction, byType]) =>
-        Object.entries(byType).map(([type, { frames }]) => ({ labels: { direction, type }, value: frames })),
-      ),
+    ({ snapshot: { frames } }) => ({ sent: framesIn(frames.sent), received: framesIn(frames.received) }),
   ),
-  byKey(
+  ofRuntime(
     'counter',
     ['modelet_channel_bytes_total', 'direction'],
     'Bytes between Node-RED and the engine',
@@ -268,7 +239,7 @@ const GATES: readonly Metric[] = [
     ({ inFlightCost }) => inFlightCost,
   ),
   ofGate('gauge', 'modelet_gate_waiting', 'Requests that wait at the gate', ({ waiting }) => waiting),
-  ofGateByKey(
+  ofGate(
     'counter',
     ['modelet_gate_decisions_total', 'reason'],
     'Requests by decision: admitted, admitted_late (after a wait), refused_closed, refused_full, expired, dropped, cancelled',
