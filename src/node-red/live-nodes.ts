@@ -52,15 +52,6 @@ export function tabNames(definitions: readonly Definition[]): (id: string) => st
   return (id) => names.get(id) ?? id;
 }
 
-/** Returns the settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
-export function configure<Config>(compile: () => Config): Config | ModeletError {
-  try {
-    return compile();
-  } catch (thrown) {
-    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', (thrown as Error).message);
-  }
-}
-
 /**
  * Compiles the properties of a stage, deployed or not.
  * @throws ModeletError `config_invalid`.

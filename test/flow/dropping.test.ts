@@ -78,9 +78,9 @@ test('settings without effect are named', () => {
   assert.deepEqual(
     plan.idle.map(({ id, text }) => `${id}: ${text}`),
     [
-      'a: dropKey topic has no effect: the stage does not drop its oldest items (overflow)',
-      'b: overflow wait has no effect: only stages send to this one, and they wait while it is full',
-      'd: dropKey site has no effect on requests that a stage before divides by camera',
+      'a: Drop key topic has no effect: When full does not drop the oldest items',
+      'b: When full: wait has no effect: only stages send to this one, and they wait while it is full',
+      'd: Drop key site has no effect on requests that an earlier stage divides by camera',
     ],
   );
 });

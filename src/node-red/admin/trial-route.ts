@@ -5,6 +5,7 @@
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
 import type { NodeAPI } from 'node-red';
+import { inLabels } from '../../config/configure.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { LookUp, Raw } from '../../config/validate.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
@@ -41,7 +42,7 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
     test(RED, pipeline, (request.body ?? {}) as TrialRequest, gone.signal).then(
       (answer) => response.json(answer),
       (thrown: unknown) => {
-        const error = asModeletError(thrown, 'config_invalid');
+        const error = inLabels('modelet-stage', asModeletError(thrown, 'config_invalid'));
         if (error.retryAfterSeconds) response.set('Retry-After', String(error.retryAfterSeconds));
         response.status(REFUSALS.has(error.code) ? error.statusCode : 200).json({ ok: false, error: viewOf(error) });
       },

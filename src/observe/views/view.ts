@@ -201,7 +201,7 @@ function memoryWords({ name, engine: { heldBytes, heldBack } }: RuntimeSnapshot)
   if (heldBack === null) return null;
   const [held, limit] = [heldBytes, heldBack.limitBytes].map((bytes) => Math.round(bytes / BYTES_PER_MB));
   const what = heldBack.refuses ? 'requests are refused' : 'requests wait';
-  return `${name && `${name}: `}queue memory is full, payloads have ${held} of ${limit} MB (maxQueueMb): ${what}`;
+  return `${name && `${name}: `}Queue memory is full, payloads have ${held} of ${limit} MB: ${what}`;
 }
 
 /** @param since the stage's reading since the earlier look; null without an earlier look */

@@ -218,7 +218,7 @@ test('the test button of a gate reads its source once with the values in the dia
     await reading.filter({ hasText: '20 % free: the gate would be closed, 25 % are kept.' }).waitFor();
     await form.set({ query: '' });
     await button.click();
-    await reading.filter({ hasText: /query: is missing/ }).waitFor();
+    await reading.filter({ hasText: /PromQL: is missing/ }).waitFor();
 
     // Once deployed, the secret stays with Node-RED, and is used from there.
     await form.set({ query: '0.7' });

@@ -79,7 +79,7 @@ test('a setting that the wires leave without effect marks its node, and the mark
   ];
   await session.inEditor(flows, async (editor) => {
     await editor.wire('other', 'work');
-    assert.match(await waitForMark(editor, 'work', 'visible'), /^dropKey topic has no effect: the stage does not drop/);
+    assert.match(await waitForMark(editor, 'work', 'visible'), /^Drop key topic has no effect: When full does not/);
     await editor.node('work').locator('.red-ui-flow-node-error').hover();
     await editor.page.locator('.red-ui-flow-port-tooltip', { hasText: 'has no effect' }).waitFor();
     await editor.page.keyboard.press('ControlOrMeta+z');

@@ -80,7 +80,7 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
   [
     'a file that is not there',
     [runtime(), stage('node', '', 'collector /use', { source: 'file', path: 'no/such.js' })],
-    /path: no file .*no\/such\.js/,
+    /File: no file .*no\/such\.js/,
   ],
   [
     'a folder for a file',

@@ -159,7 +159,9 @@ describe('inline code with modules', () => {
 
   test('shows an invalid variable on its badge', async () => {
     await nodeRed.deploy(flow({ libs: [{ var: 'input', module: 'thrice' }] }));
-    await until('the badge says it', () => nodeRed.badges.get('triple')?.text?.includes('libs: the name input is a'));
+    await until('the badge says it', () =>
+      nodeRed.badges.get('triple')?.text?.includes('Modules: the name input is a'),
+    );
   });
 
   test('prefers the modules of the active project to those of the user directory, in a thread as well', async () => {

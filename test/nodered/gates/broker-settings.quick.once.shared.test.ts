@@ -68,7 +68,7 @@ describe('the broker of a durable gate', { skip: WITHOUT_REDIS }, () => {
   test('cannot be used or does not exist: the gate is not deployed, and says so', () => {
     assert.match(badge('misled'), /^red .*broker/);
     assert.match(badge('without'), /^red .*broker/);
-    assert.match(red.logs.join('\n'), /url: must begin with redis:\/\/ or rediss:\/\//);
+    assert.match(red.logs.join('\n'), /Server: must begin with redis:\/\/ or rediss:\/\//);
   });
 
   test('does not answer: clients get 503 with the time to come back, and no address of the server', async () => {

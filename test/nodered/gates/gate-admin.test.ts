@@ -164,7 +164,7 @@ describe('the test of a source', () => {
       [{ ...form(), credentials: {} }, /401/],
       [{ ...form(), url: 'http://127.0.0.1:9/' }, /ECONNREFUSED|refused/],
       [{ ...form(), url: 'ftp://x' }, /^url: /],
-      [{ ...form(), metric: '' }, /^metric: is missing/],
+      [{ ...form(), metric: '' }, /^Metric: is missing/],
       [{ ...form(), url: address.replace('http:', 'https:'), tls: 'gone' }, /TLS/],
       [{ source: 'composite', members: '["scraping"]' }, /composite/],
     ];

@@ -222,10 +222,10 @@ describe('the shares of versions', () => {
 
 test('a stage with a wrong version says why, and answers nobody', async () => {
   await red.deploy(flows([row('gone', 10)]));
-  await until('the badge says why', () => /^versions: the stage gone does/.test(red.badges.get('old')?.text ?? ''));
+  await until('the badge says why', () => /^Versions: the stage gone does/.test(red.badges.get('old')?.text ?? ''));
   assert.equal((await ask()).code, 'config_invalid');
   await red.deploy(flows([row('new', 101)]));
-  await until('the badge says why', () => /^shares: must be numbers/.test(red.badges.get('old')?.text ?? ''));
+  await until('the badge says why', () => /^Versions: shares must be numbers/.test(red.badges.get('old')?.text ?? ''));
 });
 
 test('inside a subflow, versions are the stages of the same instance', async () => {

@@ -85,7 +85,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: host.startTimeoutMs,
-        startSetting: 'startTimeoutMs',
+        startSetting: 'Start timeout',
         launch: (events) => host.launch(index, events),
         bootFrame: () => {
           this.#facts = new WorkerFacts(host.clock.now());
