@@ -49,34 +49,34 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
   [
     'an environment variable that is not set',
     [runtime(), stage('node', ECHO, 'collector /use', { workers: `\${MODELET_TEST_UNSET}` })],
-    /workers: .*MODELET_TEST_UNSET is not set/,
+    /Workers: .*MODELET_TEST_UNSET is not set/,
   ],
   [
     'a list of cores that nobody can read',
     [runtime(), stage('node', ECHO, 'collector /use', { cpus: '0,,1' })],
-    /cpus: .*0,,1/,
+    /CPU pins: .*0,,1/,
   ],
   [
     'a result in the place of the HTTP client',
     [runtime(), stage('node', ECHO, 'collector /use', { output: 'res' })],
-    /output: msg\.res belongs to the HTTP client/,
+    /Output: msg\.res belongs to the HTTP client/,
   ],
   [
     'an input property that is none',
     [runtime(), stage('node', ECHO, 'collector /use', { input: 'a["' })],
-    /input: .*property expression/,
+    /Input: .*property expression/,
   ],
   [
     'an output property that is none',
     [runtime(), stage('node', ECHO, 'collector /use', { output: 'a..b' })],
-    /output: .*property expression/,
+    /Output: .*property expression/,
   ],
   [
     'a number of workers that is none',
     [runtime(), stage('node', ECHO, 'collector /use', { workers: 'many' })],
-    /workers: .*many/,
+    /Workers: .*many/,
   ],
-  ['init that is no JSON', [runtime(), stage('node', ECHO, 'collector /use', { init: '{' })], /init: /],
+  ['init that is no JSON', [runtime(), stage('node', ECHO, 'collector /use', { init: '{' })], /Init: /],
   [
     'a file that is not there',
     [runtime(), stage('node', '', 'collector /use', { source: 'file', path: 'no/such.js' })],
@@ -85,9 +85,9 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
   [
     'a folder for a file',
     [runtime(), stage('node', '', 'collector /use', { source: 'file', path: '.' })],
-    /path: .*is not a file/,
+    /File: .*is not a file/,
   ],
-  ['no path', [runtime(), stage('node', '', 'collector /use', { source: 'file', path: ' ' })], /path: .*missing/],
+  ['no path', [runtime(), stage('node', '', 'collector /use', { source: 'file', path: ' ' })], /File: .*missing/],
   ['no runtime', [stage('node', ECHO, 'collector /use', { runtime: '' })], /no runtime is selected/],
   [
     'a runtime that is disabled',
@@ -158,7 +158,7 @@ describe('configuration: invalid values', () => {
       stage('good', ECHO, 'node'),
       stage('node', ECHO, 'collector /use', { init: '[' }),
     ]);
-    await assertAnswer(503, 'config_invalid', /init: /, 'node');
+    await assertAnswer(503, 'config_invalid', /Init: /, 'node');
   });
 });
 

@@ -78,5 +78,5 @@ test('a stage with an unset variable is unusable, and the error names the variab
   red.send('asks', { payload: 1 });
   const { error } = await until('it is refused', () => caught[0]);
   assert.match(error?.message ?? '', /Init: the environment variable MODELET_TEST_NOT_SET is not set/);
-  await until('the badge says so', () => red.badges.get('asks')?.text?.startsWith('init: ${MODELET_TEST_NOT_SET}'));
+  await until('the badge says so', () => red.badges.get('asks')?.text?.startsWith('Init: ${MODELET_TEST_NOT_SET}'));
 });

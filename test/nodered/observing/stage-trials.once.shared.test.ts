@@ -105,9 +105,9 @@ describe('testing a stage', () => {
 
   test('settings that cannot be used are an answer as well', async () => {
     const { message, stack } = await failed({ init: '{' });
-    assert.match(message, /^init: /);
+    assert.match(message, /^Init: /);
     assert.equal(stack, '');
-    assert.match((await failed({ source: 'file', path: 'missing.js' })).message, /^path: .*missing\.js/);
+    assert.match((await failed({ source: 'file', path: 'missing.js' })).message, /^File: .*missing\.js/);
     assert.equal((await failed({ code: 'return 1;' })).message, 'the modelet has no example: type an input');
     assert.equal((await red.post('/admin/modelets/stages/test', {})).status, 400);
   });
