@@ -239,7 +239,7 @@ export interface WorkerUsage {
   readonly cpuMs: number;
 }
 
-/** A start of a worker that is under way. */
+/** A start of a worker that is in progress. */
 export interface StartStatus {
   /** How long it has taken so far, in ms. */
   readonly ms: number;
@@ -353,7 +353,7 @@ export const STATUS_INTERVAL_MS = 250;
 
 export interface EngineStatus {
   readonly stages: readonly StageStatus[];
-  /** Number of requests whose branches are under way, by the number of the node that gathers them; absent: none. */
+  /** Number of requests whose branches are in progress, by the number of the node that gathers them; absent: none. */
   readonly gathering?: readonly (readonly [node: number, requests: number])[];
   readonly rssBytes: number;
   /** Bytes of all payloads, results that stages are expected to give and unread answers included; absent: not told. */

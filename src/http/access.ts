@@ -207,7 +207,7 @@ export class Usage {
   enter({ rate, concurrent }: ClientKey, now: number): Limited | null {
     // Such a request takes no token.
     if (concurrent > 0 && this.#open >= concurrent) {
-      return { reason: `${concurrent} requests with this key are under way`, retryAfterSeconds: 1 };
+      return { reason: `${concurrent} requests with this key are open`, retryAfterSeconds: 1 };
     }
     if (rate > 0) {
       const { bucket, waitMs } = takeToken(this.#bucket, rate, now);

@@ -1,5 +1,5 @@
 /**
- * The table of compiled endpoints that a host serves. A deploy replaces it in one step. Requests under way keep the
+ * The table of compiled endpoints that a host serves. A deploy replaces it in one step. Open requests keep the
  * endpoint with which they began.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';

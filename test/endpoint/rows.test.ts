@@ -1,4 +1,4 @@
-/** Rows of one request as requests of their own: whatever settles or cancels them in any order, the answer comes once. */
+/** Rows of one request as separate requests: whatever settles or cancels them in any order, the answer comes once. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

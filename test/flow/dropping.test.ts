@@ -26,7 +26,7 @@ function queues(plan: FlowPlan): Record<string, string> {
   return Object.fromEntries(plan.of('r').stages.map(({ id, overflow, capacity }) => [id, `${overflow} ${capacity}`]));
 }
 
-describe('a stage behind one that drops its oldest items', () => {
+describe('a stage behind a stage that drops its oldest items', () => {
   test('drops its oldest, too, with the same key and as few of them', () => {
     const plan = planned(stage('a', ['b'], DROPS), stage('b', ['c']), stage('c', []));
     assert.deepEqual(queues(plan), { a: 'drop-oldest 4', b: 'drop-oldest 4', c: 'drop-oldest 4' });
@@ -40,7 +40,7 @@ describe('a stage behind one that drops its oldest items', () => {
     assert.deepEqual(queues(plan), { a: 'drop-oldest 4', b: 'drop-oldest 8', c: 'drop-oldest 2' });
   });
 
-  test('keeps a policy of its own', () => {
+  test('keeps its own policy', () => {
     const plan = planned(stage('a', ['b'], DROPS), stage('b', [], { overflow: 'refuse' }));
     assert.equal(queues(plan)['b'], 'refuse 1024');
   });

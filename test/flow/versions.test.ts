@@ -15,7 +15,7 @@ const CASES: readonly (readonly [text: string, second: Partial<StageNode>, reaso
   ['another runtime', { runtime: 'r2' }, 'stage B belongs to another runtime'],
   ['another input', { input: 'image' }, 'stage B reads msg.image, this one reads msg.payload'],
   ['another output', { output: 'label' }, 'stage B writes msg.label, this one writes msg.payload'],
-  ['versions of its own', { versions: versions('c') }, 'stage B lists versions itself'],
+  ['its own versions', { versions: versions('c') }, 'stage B lists versions itself'],
 ];
 
 for (const [text, second, reason] of CASES) {

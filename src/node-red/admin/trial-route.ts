@@ -1,5 +1,5 @@
 /**
- * Tests a stage from its dialog, with the settings as they stand there, deployed or not. It runs the code of whoever
+ * Tests a stage from its dialog, with the settings as they stand there, deployed or not. It runs the code of any user who
  * asks, as a deploy would; so it needs the permission to deploy.
  */
 import { fileURLToPath, pathToFileURL } from 'node:url';

@@ -60,7 +60,7 @@ export interface DeployedNode {
   readonly invalid: string | null;
   /** The stage of which it is a version; null: none. */
   readonly base: string | null;
-  /** The handler of its errors; null if it has none of its own. */
+  /** The handler of its errors; null if it has no separate handler. */
   readonly handler: ErrorHandler | null;
   /** The plan of a usable node that gathers branches; else null. */
   readonly join: PlannedJoin | null;

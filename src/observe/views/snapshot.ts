@@ -291,7 +291,7 @@ export interface Missing {
   readonly error: string | null;
 }
 
-/** Returns the stages that keep a route of the runtime from serving. The runtime is ready if there are none. */
+/** Returns the stages that keep a route of the runtime from serving. If the list is empty, the runtime is ready. */
 export function missingIn(snapshot: RuntimeSnapshot): Missing[] {
   const missing = new Set(snapshot.routes.flatMap((route) => route.missing));
   return snapshot.stages.flatMap((stage) => {

@@ -225,7 +225,7 @@ export class Service {
     this.#client.actOnStage(stage, action);
   }
 
-  /** Returns how many requests have branches under way to a node that gathers them in the engine. */
+  /** Returns how many requests have branches in progress to a node that gathers them in the engine. */
   gatheringAt(node: string): number {
     const found = this.#told.status.gathering?.find(([ref]) => this.#planner.node(ref) === node);
     return found?.[1] ?? 0;

@@ -63,7 +63,7 @@ export interface WireItem {
   payload: Payload;
   /**
    * JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. In outcomes: JSON of what the nodes that gather
-   * branches did; null if there are none on the way.
+   * branches did; null if no branch is on the way.
    */
   meta: Uint8Array | null;
   /** Timings of the stages that the item has passed so far. */

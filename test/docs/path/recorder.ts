@@ -14,7 +14,7 @@ export interface Ran {
   /** Offsets of its first character and of the one behind its last. */
   readonly at: number;
   readonly end: number;
-  /** Calls since the last time that somebody asked. */
+  /** Calls since the last question. */
   readonly calls: number;
 }
 
@@ -34,7 +34,7 @@ export type Told =
   | { readonly is: 'times'; readonly times: readonly (readonly [url: string, at: number, nanoseconds: string])[] };
 
 const PACKAGE = /\/dist\/(?:src|nodes)\//;
-/** Most calls whose times are kept until somebody asks: some functions run by timers as well. */
+/** Most calls whose times are kept until the next question: some functions run by timers as well. */
 const MOST_TIMES = 100_000;
 const times: [url: string, at: number, nanoseconds: string][] = [];
 const scripts = new Map<string, { readonly id: string; readonly url: string }>();

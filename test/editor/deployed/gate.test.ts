@@ -45,7 +45,7 @@ function address(): string {
   return `http://127.0.0.1:${(prometheus.address() as AddressInfo).port}`;
 }
 
-/** Under an id of its own in each test: a gate outlives deploys, with its counts and with what was asked of it. */
+/** Under a separate id in each test: a gate outlives deploys, with its counts and with what was asked of it. */
 function flows(id: string, properties: object = {}): object[] {
   const gate = { x: 300, y: 40, maxSys: '4', budget: 0.75, baseline: 0.25, ...properties };
   return [

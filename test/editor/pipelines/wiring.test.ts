@@ -6,7 +6,7 @@ import { batcher, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 
-/** Node-RED's jQuery: number of requests that are under way. */
+/** Node-RED's jQuery: number of open requests. */
 declare const $: { readonly active: number };
 declare const RED: {
   readonly actions: { invoke(action: string): void };
@@ -63,7 +63,7 @@ test('a wire that is missing or wrong marks its node at once, and Deploy lists i
     assert.equal(await waitForMark(editor, 'more', 'hidden'), '');
     await editor.deploy();
     await editor.page.unroute('**/modelets/wiring');
-    // Those that the page still waits for: the next test counts what is under way.
+    // Those that the page still waits for: the next test counts open requests.
     await Promise.allSettled(late.map((route) => route.continue()));
   });
 });

@@ -44,7 +44,7 @@ const CASES: readonly (readonly [string, () => object, RegExp])[] = [
     /Interpreter: no permission to run the Python at .*python3/,
   ],
   [
-    'a path to one that may not be run',
+    'a path to an interpreter without permission to run',
     () => ({ python: join(red.userDir, 'closed', 'python3') }),
     /Interpreter: no permission to run the Python at .*python3/,
   ],

@@ -90,7 +90,7 @@ describe('a stage of an npm module', () => {
     await refusal(ofModule('forbidden'), '- forbidden [install_not_allowed]');
   });
 
-  test('says how to install a module that nobody lists', async () => {
+  test('says how to install an unlisted module', async () => {
     await nodeRed.deploy(flow({ source: 'module', module: 'unlisted' }));
     const badge = await until('the badge says it', () => {
       const text = nodeRed.badges.get('triple')?.text;

@@ -12,7 +12,7 @@ import { type FlowNode, tokensOf, useNodeRed } from '../../fixtures/node-red.ts'
 import { until } from '../../fixtures/polling.ts';
 
 const PERMISSIONS: Readonly<Record<string, string>> = { reader: 'read', operator: 'modelets.write', owner: '*' };
-const SECRET = 'a secret that nobody is told';
+const SECRET = 'a secret that stays secret';
 
 /** Has the metric `load`, for who shows the secret. */
 const presented: string[] = [];
@@ -202,7 +202,7 @@ describe('the test of a source', () => {
       const { pathname, search } = new URL(url);
       assert.ok(!paths.has(pathname + search), 'nothing is sent there');
       const typed = await tryOut({ ...form(), url, credentials: { token: SECRET } });
-      assert.ok(typed.ok && paths.has(pathname + search), 'one that is typed goes where its owner sends it');
+      assert.ok(typed.ok && paths.has(pathname + search), 'a typed secret goes where its owner sends it');
     }
   });
 

@@ -141,7 +141,7 @@ describe('versions over HTTP', () => {
     assert.deepEqual([error?.stage, error?.source?.id], ['new', 'old']);
   });
 
-  test('a shadow gets copies, and its errors reach nobody', async () => {
+  test('a shadow gets copies, and its errors are dropped', async () => {
     await red.deployReady(flows([row('quiet', 100, 'shadow')], {}, stage('quiet', NEW, [])));
     const logged = red.logs.length;
     assert.deepEqual(await count(5, { bad: true }), { old: 5 });
@@ -220,7 +220,7 @@ describe('the shares of versions', () => {
   });
 });
 
-test('a stage with a wrong version says why, and answers nobody', async () => {
+test('a stage with a wrong version says why, and answers no request', async () => {
   await red.deploy(flows([row('gone', 10)]));
   await until('the badge says why', () => /^Versions: the stage gone does/.test(red.badges.get('old')?.text ?? ''));
   assert.equal((await ask()).code, 'config_invalid');

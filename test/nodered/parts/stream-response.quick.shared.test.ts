@@ -118,7 +118,7 @@ describe('a stream response behind a function node', () => {
     await isClosed();
   });
 
-  test('says an error in the stream, whether a collector, a Catch node or nobody hands it over', async () => {
+  test('says an error in the stream, whether a collector, a Catch node or no node hands it over', async () => {
     const ways = [behind('return msg;'), [...behind('return msg;', {}, []), catchNode('caught', 'out')]];
     for (const flow of [...ways, behind('return msg;', {}, [])]) {
       await deploy(...flow);

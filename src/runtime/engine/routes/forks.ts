@@ -15,7 +15,7 @@ export interface ForksHost {
   readonly clock: Clock;
   /** Largest payload of a stage, in bytes. */
   readonly maxPayloadBytes: number;
-  /** The branches of one more request, or of one fewer, are under way to a node that gathers them. */
+  /** The branches of one more request, or of one fewer, are in progress to a node that gathers them. */
   onGathering(node: number, change: 1 | -1): void;
   /** Returns the number of a new item of the engine's own. */
   nextNumber(): RequestNumber;

@@ -122,7 +122,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return this.#startError;
   }
 
-  /** The start that is under way; null if the process is ready, or none runs. */
+  /** The start that is in progress; null if the process is ready, or no process runs. */
   get starting(): StartStatus | null {
     if (this.process.processState !== 'startup' || this.process.pid === null) return null;
     const { loadedAt, progress } = this.#facts;
