@@ -319,7 +319,7 @@ export class Service {
   measure(): Measurement {
     const requests = this.#requests;
     const { durations, results } = requests;
-    return { at: this.#clock.now(), snapshot: this.#snapshot(requests), durations, results };
+    return { at: this.#clock.now(), snapshot: this.#snapshot(requests), durations, results, failed: this.#failures };
   }
 
   get #failures(): readonly FailureCount[] {
