@@ -5,7 +5,7 @@
 
 const RETRY_MS = 2000;
 
-/** The token of whoever is logged in to the editor of this Node-RED; null without a login. */
+/** The token of the account that is logged in to the editor of this Node-RED; null without a login. */
 function token() {
   // As the editor names it: by its own path, without the last slash.
   const editor = location.pathname.replace(/\/modelets\/dashboard$/, '');

@@ -1,4 +1,4 @@
-/** The history of a runtime for its dashboard, from readings of one that really ran. */
+/** The history of a runtime for its dashboard, from readings of a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { countOf } from '../../src/observe/meters/histogram.ts';

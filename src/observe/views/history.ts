@@ -169,7 +169,7 @@ function usedPart(earlier: StageSnapshot | undefined, later: StageSnapshot, ms: 
   const places = later.ready * later.concurrency;
   if (places === 0) return null;
   const { busyMs } = readingSince(earlier?.reading ?? NOTHING_READ, later.reading);
-  // A run counts when it ends. One that has lasted longer shows by the worker that runs it.
+  // A run counts when it ends. A longer run shows by the worker that is busy with it.
   const running = (later.runsMs ?? 0) >= ms ? later.busy / places : 0;
   return rounded(Math.min(1, Math.max(busyMs / (ms * places), running)));
 }
@@ -192,7 +192,7 @@ function failedBetween(earlier: Measurement, later: Measurement): FailedRequests
   return [...told, ...untold];
 }
 
-/** Causes of restarts that nobody asked for. */
+/** Causes of restarts that no user asked for. */
 const DEATHS = ['died', 'not_started', 'run_timeout'] as const;
 
 function marksBetween(earlier: Measurement, later: Measurement, time: number): HistoryMark[] {
