@@ -291,27 +291,28 @@ export class Service {
     const now = this.#clock.now();
     const { backlog, capacity } = this.#desk;
     const { plan } = this.#planner;
-    return buildSnapshot({
+    const shown = {
       id: this.id,
       name: this.config.name,
       state: this.#state.tag === 'closing' ? 'shutdown' : this.#client.state,
       refuses: this.#pins.barred,
-      engine: this.#client,
-      ledger: { backlog: backlog + this.#told.backlog, capacity },
+      listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
+      ...{ backlog: backlog + this.#told.backlog, capacity },
       requests: counts as Record<string, number>,
       lateOutcomes: late,
       clients: addReadings(this.#host.clientsOf?.(this) ?? {}, this.#told.clients),
-      listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
-      plan,
-      status: this.#told.status,
-      now,
-      totals: this.#told.totals,
       deploys: this.#deploys,
-      failures: this.#read.unread(this.#failures),
-      readAt: this.#read.at,
       slowest: this.#desk.slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pins.warnings,
+    };
+    return buildSnapshot(shown, {
+      engine: this.#client,
+      ...{ plan, now },
+      status: this.#told.status,
+      totals: this.#told.totals,
+      failures: this.#read.unread(this.#failures),
+      readAt: this.#read.at,
     });
   }
 
