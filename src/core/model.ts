@@ -98,7 +98,6 @@ export type StageSource =
       readonly soleWorker: boolean;
     };
 
-/** Options for running an ONNX model. */
 export interface OnnxOptions {
   /** Names, or objects with settings. Each operator runs on the first provider that supports it. */
   readonly executionProviders: readonly (string | { readonly name: string })[];
@@ -220,7 +219,6 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 export type LogValue = string | number | boolean | null | { readonly [name: string]: LogValue };
 
-/** One line of the log. */
 export interface LogRecord {
   readonly level: LogLevel;
   /** Text for people. May contain text from a user's code, including line breaks. */
@@ -231,7 +229,6 @@ export interface LogRecord {
   readonly fields?: Readonly<Record<string, LogValue>>;
 }
 
-/** Memory and CPU time of one worker. */
 export interface WorkerUsage {
   /** Resident memory; for a thread, its heap and buffers. */
   readonly rssBytes: number;
@@ -264,7 +261,6 @@ export interface WorkerStatus {
   /** Last usage that the worker reported, at most once a second, see `WorkerUsage`; null before it is ready. */
   readonly rssBytes: number | null;
   readonly cpuMs: number | null;
-  /** Gauges of the modelet's own. */
   readonly gauges: OwnValues<number>;
 }
 
@@ -304,7 +300,6 @@ export interface CacheStatus {
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
-  /** Bytes of the payloads in the queue. */
   readonly queueBytes: number;
   /** Monotonic time at which the oldest item of the queue arrived; null if the queue is empty. */
   readonly oldestAt: number | null;

@@ -171,7 +171,6 @@ function planVersions(
   };
 }
 
-/** Returns what the workers of a stage need. */
 export function planModelet(config: StageConfig, folders: ModuleFolders): ModeletDefinition {
   const { source, init, inputSchema, outputSchema, workers } = config;
   return {

@@ -40,7 +40,6 @@ export function basesOf(graph: Graph): Map<string, string> {
   );
 }
 
-/** Returns the stages and all their versions. */
 export function withVersions(graph: Graph, stages: readonly string[]): StageNode[] {
   return stages.flatMap((id) => {
     const stage = graph.get(id);

@@ -19,7 +19,6 @@ export class Endpoints {
   #models: Models | null = null;
   #rules: PathRules = USUAL;
 
-  /** Replaces all endpoints. */
   replace(endpoints: readonly ServedEndpoint[], rules: PathRules = USUAL): void {
     this.#rules = rules;
     this.#table = new Map(

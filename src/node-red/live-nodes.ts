@@ -12,7 +12,6 @@ import type { Flows } from '../flow/read/graph-reader.ts';
 import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
 import { checkInterpreter } from '../process/python.ts';
 
-/** A compiled node, and the running node that it is. */
 export type LiveNode = CompiledNode & { readonly node: Node };
 export type LiveGate = Extract<LiveNode, { kind: 'gate' }>;
 

@@ -6,7 +6,7 @@ import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import { Rows } from '../../src/http/rows.ts';
 import type { EndpointRequest } from '../../src/http/served-endpoint.ts';
-import { Ledger } from '../../src/runtime/desk/desk.ts';
+import { Ledger } from '../../src/runtime/desk/ledger.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import type { Settlement } from '../../src/core/routes/route.ts';
-import { type Caller, Ledger, type LedgerWatcher } from '../../src/runtime/desk/desk.ts';
+import { type Caller, Ledger, type LedgerWatcher } from '../../src/runtime/desk/ledger.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const VALUE: Outcome<Payload> = { ok: true, value: { codec: 1, bytes: Buffer.from('1') } };

@@ -22,7 +22,7 @@ export interface Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a request settles twice',
-    file: 'src/runtime/desk/desk.ts',
+    file: 'src/runtime/desk/ledger.ts',
     find: 'this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
     replace: 'for (const _ of [1, 2]) this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
     suite: 'ledger/ledger',
@@ -79,7 +79,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the timer of each settled request stays',
-    file: 'src/runtime/desk/desk.ts',
+    file: 'src/runtime/desk/ledger.ts',
     find: 'request.timer?.cancel();',
     replace: '',
     suite: 'faults/service',

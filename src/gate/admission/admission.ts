@@ -92,7 +92,6 @@ export class Admission {
     return this.#lost;
   }
 
-  /** Number of leases held. */
   get inFlight(): number {
     return this.#leases.count;
   }

@@ -33,7 +33,6 @@ interface DeployedGates {
   readonly doubled: readonly Doubled[];
 }
 
-/** Compiles all gates. */
 export function deployGates(flows: FlowFacts): DeployedGates {
   const invalid = new Map<string, string>();
   const { graph, live } = flows;

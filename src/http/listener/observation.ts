@@ -17,12 +17,10 @@ import { prepareAnswer } from '../served-endpoint.ts';
 
 /** The engine, as far as its health and metrics show it. */
 export interface Observed {
-  /** Name of the runtime. */
   readonly runtime: string;
   status(): EngineStatus;
   /** Runs the examples of all stages; see `Engine.check`. */
   check(deadline: Deadline): Promise<readonly CheckedExamples[]>;
-  /** The requests at the listener. */
   requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
   /** Those whose keys are needed, and their requests. */
   readonly clients: Clients;

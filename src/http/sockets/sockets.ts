@@ -33,7 +33,6 @@ const BYTES_TYPE = 'application/octet-stream';
 const OF_HANDSHAKE =
   /^(?:accept|accept-encoding|connection|content-.*|expect|keep-alive|origin|sec-websocket-.*|te|transfer-encoding|upgrade)$/;
 
-/** What a host knows of its endpoints. */
 interface SocketHost {
   /** Returns the endpoint that takes WebSockets at a path, or undefined. */
   socketAt(path: string): ServedEndpoint | undefined;

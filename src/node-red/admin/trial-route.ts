@@ -12,7 +12,7 @@ import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
-import { jsonable } from '../../http/values/jsonable.ts';
+import { jsonable } from '../../http/values/conversion.ts';
 import { encodeInput, type TrialReport } from '../../runtime/service/trial/trial.ts';
 import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
 import { compileStageIn } from '../live-nodes.ts';

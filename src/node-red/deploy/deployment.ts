@@ -40,7 +40,6 @@ export interface DeployedRoute {
 
 /** Where the results of a stage, or of a node that gathers branches, go. */
 export interface ResultExit {
-  /** Whether a collector is downstream. */
   readonly isCollected: boolean;
   /** Collectors wired directly to a stage that keep the order of arrival. */
   readonly ordering: readonly string[];
@@ -71,7 +70,6 @@ export interface DeployedNode {
 export interface Deployment {
   /** All running nodes. */
   readonly graph: Graph;
-  /** The nodes of this package. */
   readonly nodes: ReadonlyMap<string, DeployedNode>;
   /** Usable routes, by the node at which messages or requests enter. */
   readonly routes: ReadonlyMap<string, DeployedRoute>;
@@ -97,7 +95,6 @@ export const NOTHING_DEPLOYED: Deployment = {
   publicPaths: new Map(),
 };
 
-/** All that the service of one runtime gets. */
 interface ServicePlan extends RuntimePlan {
   /** null: the engine does not listen. */
   readonly listener: ListenerSpec | null;

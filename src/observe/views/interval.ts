@@ -20,7 +20,6 @@ export interface StageInterval {
   readonly queue: number;
   /** Number of workers that run a batch now. */
   readonly busy: number;
-  /** Number of workers that serve now. */
   readonly workers: number;
   /** Mean size of the batches that left; null if none did. */
   readonly meanBatch: number | null;
@@ -51,7 +50,6 @@ export interface RuntimeInterval extends RequestInterval {
   readonly time: number;
   /** Number of requests that are open now. */
   readonly backlog: number;
-  /** Stages by name. */
   readonly stages: Readonly<Record<string, StageInterval>>;
 }
 

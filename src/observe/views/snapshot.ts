@@ -67,7 +67,6 @@ export type DeathSnapshot = Omit<WorkerDeath, 'at'> & { readonly agoMs: number; 
 
 export type FailureSnapshot = Omit<FailureCount, 'at'> & { readonly agoMs: number };
 
-/** A version of a stage. */
 export interface VersionSnapshot extends VersionStatus {
   readonly name: string;
 }

@@ -184,7 +184,6 @@ export class Service {
     return this.#desk.submit(request);
   }
 
-  /** Writes to the runtime's log. */
   log(record: LogRecord): void {
     this.#log.write(record);
   }

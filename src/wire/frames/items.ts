@@ -222,7 +222,6 @@ const TIMING = 24;
 
 const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
 
-/** Writes a timing and returns the offset after it. */
 function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
   buffer.writeUInt32LE(timing.stage, offset);
   buffer.writeFloatLE(timing.waitMs, offset + 4);

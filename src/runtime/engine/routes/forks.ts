@@ -25,7 +25,6 @@ export interface ForksHost {
   drop(branch: Item): void;
   /** Forgets the value of a branch, which counts as long as it waits for the others. */
   release(branch: Item): void;
-  /** Sends an item on with the gathered value. */
   gathered(item: Item, fork: LiveFork, value: Payload): void;
   /** The branches were not enough. @param input the value that the failing stage got; null if the server has it */
   failed(item: Item, error: ModeletError, input: Payload | null): void;

@@ -124,7 +124,6 @@ export class Stage implements RouteStage {
     this.#pump();
   }
 
-  /** Drops all items that wait now. */
   reset(): void {
     for (const item of this.#queue.drain()) this.#host.onFailed(item, dropped(this.name, 'reset'));
     this.#host.onRoom();

@@ -129,7 +129,6 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return { ms: Math.round(this.#host.clock.now() - loadedAt), progress };
   }
 
-  /** Number of batches and examples that the worker has. */
   get load(): number {
     return this.#work.batches + (this.#work.hasExample ? 1 : 0);
   }

@@ -30,7 +30,6 @@ export class WorkerFacts {
     this.loadedAt = loadedAt;
   }
 
-  /** Number of examples in the modelet. */
   get examples(): number {
     return this.#loaded?.examples ?? 0;
   }
@@ -44,7 +43,6 @@ export class WorkerFacts {
     return this.#usage?.latest ?? null;
   }
 
-  /** Gauges of the modelet. */
   get gauges(): OwnValues<number> {
     return this.#gauges;
   }
