@@ -1,6 +1,6 @@
 /**
- * Shows facts about the modelet's file in a stage's dialog: its resolved path, and the inputs and outputs of an ONNX
- * model. Attaches `window.modelet.stageFile`; safe to load more than once.
+ * Shows facts about the modelet's file in a stage's dialog: its resolved path, the inputs and outputs of an ONNX model, and
+ * what the folder of a known model lacks. Attaches `window.modelet.stageFile`; safe to load more than once.
  */
 (() => {
   'use strict';
@@ -23,10 +23,10 @@
    * Answers may come out of order: calls with that for the path that is still there. A refusal says why as an answer does;
    * without either, `answered` gets the status alone.
    */
-  function ask(url, field, answered) {
+  function ask(url, field, answered, more = {}) {
     const path = field.val().trim();
     const isCurrent = () => path === field.val().trim();
-    $.getJSON(url, { path })
+    $.getJSON(url, { path, ...more })
       .done((answer) => isCurrent() && answered(answer))
       .fail(({ responseJSON, status }) => isCurrent() && answered(responseJSON || null, status));
   }
@@ -58,6 +58,15 @@
     if (single) line.append($('<div>').text(node._('modelet-stage.ports.single')));
   }
 
+  /** Says where the folder of a known model is, or what it lacks. */
+  function showFolder(node, form, source) {
+    const line = form.find('#modelet-stage-folder').empty().hide();
+    const field = form.find('#node-input-model');
+    if (source !== 'task' || field.val().trim() === '') return;
+    const more = { task: form.find('#node-input-task').val(), precision: form.find('#node-input-precision').val() };
+    ask('modelets/resolve', field, (answer) => answer && describePath(node, line, answer), more);
+  }
+
   /** Shows it in the open dialog `form`, which Node-RED takes out of the page while another is above it. */
   function show(node, form) {
     const source = form.find('#node-input-source').val();
@@ -65,6 +74,7 @@
     const resolved = form.find('#modelet-stage-resolved').empty().hide();
     const sample = form.find('#modelet-stage-sample').show();
     const ports = form.find('#modelet-stage-ports').empty();
+    showFolder(node, form, source);
     if (!isSource(source) || field.val().trim() === '') return;
     // Without an answer (an older runtime half) the lines stay empty.
     ask('modelets/resolve', field, (answer) => {

@@ -1,5 +1,5 @@
 /**
- * Says in a stage's dialog whether the runtime of its source is there, onnxruntime-node or Python with the packages of the file,
+ * Says in a stage's dialog whether the runtime of its source is there, an npm package or Python with the packages of the file,
  * and installs it at the press of a button. Attaches `window.modelet.stagePackages`; safe to load more than once.
  */
 (() => {
@@ -7,7 +7,7 @@
 
   const URL = 'modelets/packages';
   const EVERY_MS = 1000;
-  const SOURCES = ['onnx', 'python'];
+  const SOURCES = ['onnx', 'python', 'task'];
 
   /** Returns lines with icons: the packages found, the missing ones, and the reason if no button installs these. */
   function linesOf({ found, missing = [], unknown = [], what, refused, unsuited, error }, say) {

@@ -10,6 +10,9 @@ import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
+import { lookIntoFolder } from './tasks/model-folder.ts';
+import { parseTaskInit } from './tasks/task-options.ts';
+import { INPUT_TYPES, TASKS } from './tasks/tasks.ts';
 import {
   invalid,
   type LookUp,
@@ -24,7 +27,9 @@ import {
 type StageSettings = SettingsOf<typeof schema>;
 
 /** The settings that describe the modelet's source; they become `source`. */
-type SourceSetting = 'source' | 'setup' | 'code' | 'teardown' | 'libs' | 'path' | 'module' | 'python';
+type SourceSetting =
+  | ('source' | 'setup' | 'code' | 'teardown' | 'libs' | 'path' | 'module' | 'python')
+  | ('task' | 'model' | 'precision');
 /** The settings that describe the workers; they become `workers`. */
 type WorkerSetting = 'workers' | 'cpus' | 'env';
 
@@ -53,28 +58,26 @@ export type StageConfig = Omit<
   readonly rollback: number | null;
 };
 
-const NATIVE =
-  'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
-const COMPUTES =
-  'an ONNX model computes one batch at a time on all cores of its worker: use a batcher, or more workers';
+const NATIVE = 'runs in native code, which would take the engine with it where it crashes: choose processes';
+const COMPUTES = 'computes one batch at a time on all cores of its worker: use a batcher, or more workers';
+/** Makes paths absolute, and throws if there is no such file, or folder. */
+type ResolvePaths = (path: string, of?: 'folder') => string;
+
 const { maximum: MOST_WORKERS } = schema.properties.workers.numeric;
 
 /**
  * Validates the settings of a stage and freezes the result.
- * @param resolvePath makes a file's path absolute; throws if the file does not exist.
+ * @param resolve makes the path of a file or folder absolute; throws if there is none.
  * @param lookUp returns the value of `${NAME}` in `init` and `env`.
  * @throws ModeletError `config_invalid`.
  */
-export function compileStage(
-  raw: Raw,
-  resolvePath: (path: string) => string,
-  lookUp: LookUp = OF_PROCESS,
-): StageConfig {
+export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = OF_PROCESS): StageConfig {
   const { versions: listed } = raw;
   // Inside a subflow, Node-RED makes the list of a single id the text of that id, as it has it in the instance.
   const versions = typeof listed === 'string' && listed !== '' ? [listed] : listed;
   const settings = validate(schema, { ...raw, versions });
-  const { source, setup, code, teardown, libs, path, module, python, cpus, env, shares, ...kept } = settings;
+  const { source, setup, code, teardown, libs, path, module, python, task, model, precision, ...others } = settings;
+  const { cpus, env, shares, ...kept } = others;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
   const workers = compileWorkers(settings.workers, cpus, env, lookUp);
   return Object.freeze({
@@ -84,44 +87,61 @@ export function compileStage(
     versions: compileVersions(settings),
     sticky: kept.sticky.trim(),
     rollback: compileRollback(kept.rollback),
-    source: compileSource(settings, init, workers.length, resolvePath),
+    source: compileSource(settings, init, workers.length, resolve),
     init,
     inputSchema: compileSchema('inputSchema', kept.inputSchema),
     outputSchema: compileSchema('outputSchema', kept.outputSchema),
     workers,
     output: readProperty('output', () => parseResultProperty(kept.output)),
-    mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(kept.mediaTypes)),
+    mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(withOwnTypes(settings))),
   });
 }
 
-function compileSource(
-  stage: StageSettings,
-  init: unknown,
-  workers: number,
-  resolvePath: (path: string) => string,
-): StageSource {
+function compileSource(stage: StageSettings, init: unknown, workers: number, resolve: ResolvePaths): StageSource {
   const { source, setup, code, teardown } = stage;
   if (source === 'inline') {
     return { kind: 'inline', setup, code, teardown, libs: readProperty('libs', () => parseLibs(stage.libs)) };
   }
   if (source === 'module')
     return { kind: 'module', module: readProperty('module', () => parseModuleName(stage.module)) };
+  if (source === 'task') return compileTask(stage, init, workers, resolve);
   const given = stage.path.trim();
   if (given === '') throw invalid('path: the file of the modelet is missing');
-  const path = readProperty('path', () => resolvePath(given));
+  const path = readProperty('path', () => resolve(given));
   if (source === 'file') return { kind: 'file', path };
   if (source === 'python') {
     if (stage.isolation === 'thread') throw invalid('isolation: Python runs in separate processes, not in threads');
-    return { kind: 'python', path, python: compileInterpreter(stage.python.trim(), resolvePath) };
+    return { kind: 'python', path, python: compileInterpreter(stage.python.trim(), resolve) };
   }
-  if (stage.isolation === 'thread') throw invalid(`isolation: ${NATIVE}`);
-  if (stage.concurrency > 1) throw invalid(`concurrency: ${COMPUTES}`);
+  checkNative(stage, 'an ONNX model');
   return { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: workers === 1 };
 }
 
+/** A known model takes files of its kind, whatever else the setting names. */
+function withOwnTypes({ source, task, mediaTypes }: StageSettings): string {
+  return source === 'task' ? [mediaTypes, ...INPUT_TYPES[TASKS[task].input]].join() : mediaTypes;
+}
+
+function compileTask(stage: StageSettings, init: unknown, workers: number, resolve: ResolvePaths): StageSource {
+  checkNative(stage, 'a known model');
+  const { task, precision } = stage;
+  const given = stage.model.trim();
+  if (given === '') throw invalid('model: the folder of the model is missing');
+  const { path, subfolder, ...found } = readProperty('model', () =>
+    lookIntoFolder(resolve(given, 'folder'), task, precision),
+  );
+  const soleWorker = workers === 1;
+  return { kind: 'task', task, folder: path, subfolder, ...found, ...parseTaskInit(task, init), soleWorker };
+}
+
+function checkNative({ isolation, concurrency }: StageSettings, what: string): void {
+  if (isolation === 'thread') throw invalid(`isolation: ${what} ${NATIVE}`);
+  if (concurrency > 1) throw invalid(`concurrency: ${what} ${COMPUTES}`);
+}
+
 /** Resolves the interpreter if it is a path; the workers look up a plain name in PATH. */
-function compileInterpreter(python: string, resolvePath: (path: string) => string): string {
-  return /[\\/]/.test(python) ? readProperty('python', () => resolvePath(python)) : python;
+function compileInterpreter(python: string, resolve: ResolvePaths): string {
+  return /[\\/]/.test(python) ? readProperty('python', () => resolve(python)) : python;
 }
 
 function compileSchema(property: string, text: string): PayloadSchema | null {
@@ -182,21 +202,20 @@ const MODES: readonly string[] = ['answer', 'shadow'] satisfies VersionMode[];
  */
 function compileVersions({ versions: ids, shares }: Pick<StageSettings, 'versions' | 'shares'>): StageVersion[] {
   if (ids.length !== shares.length)
-    throw invalid(`versions: there must be one share for each: ${shares.length} for ${ids.length} versions`);
+    throw invalid(`shares: must have one entry for each version: ${shares.length} for ${ids.length} versions`);
   const versions = ids.flatMap((stage, index) => (stage === '' ? [] : { stage, ...compileShare(shares[index]) }));
   const twice = ids.find((id, index) => id !== '' && ids.indexOf(id) < index);
   if (twice !== undefined) throw invalid(`versions: stage ${twice} is listed twice`);
   const sum = versions.reduce((total, { mode, share }) => total + (mode === 'answer' ? share : 0), 0);
   // Shares such as 33.3 have no exact sum.
-  if (sum > 100 + 1e-6)
-    throw invalid(`versions: the shares of those that answer sum to ${sum} %, the maximum is 100 %`);
+  if (sum > 100 + 1e-6) throw invalid(`shares: those of the versions that answer sum to ${sum} %, 100 at most`);
   return versions;
 }
 
 function compileShare({ share: text = '', mode = '' }: Partial<StageSettings['shares'][number]> = {}): VersionShare {
   const share = percent(text);
-  if (share === null) throw invalid(`versions: shares must be numbers from 0 to 100; got "${text}"`);
-  if (!MODES.includes(mode)) throw invalid(`versions: the mode must be ${MODES.join(' or ')}; got "${mode}"`);
+  if (share === null) throw invalid(`shares: must be numbers from 0 to 100; got "${text}"`);
+  if (!MODES.includes(mode)) throw invalid(`shares: must be ${MODES.join(' or ')}; got "${mode}"`);
   return { share, mode: mode as VersionMode };
 }
 

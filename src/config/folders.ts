@@ -1,7 +1,7 @@
 /** The folders in which the files and modules of stages are looked up. They follow from Node-RED's settings. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { liesIn, resolveFile } from './paths.ts';
+import { liesIn, resolveFile, resolveFolder } from './paths.ts';
 
 /** The settings of Node-RED that name folders. */
 export interface FolderSettings {
@@ -29,11 +29,11 @@ export function modulesFolder(settings: FolderSettings): string {
 }
 
 /**
- * Returns a stage's path as an absolute path. The base is `fileWorkingDirectory`, else the active project's folder,
+ * Returns a stage's path of a file, or of a folder, as an absolute path. The base is `fileWorkingDirectory`, else the active project's folder,
  * else the user directory.
  */
-export function resolveModeletFile(settings: FolderSettings, path: string): string {
-  return resolveFile(path, baseFolder(settings));
+export function resolveModeletFile(settings: FolderSettings, path: string, of?: 'folder'): string {
+  return (of === 'folder' ? resolveFolder : resolveFile)(path, baseFolder(settings));
 }
 
 /** Whether a file lies in one of the folders for files of flows: base folder, modules folder or user directory. */

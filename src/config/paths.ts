@@ -27,6 +27,16 @@ export function resolveFile(path: string, base: string): string {
   }
 }
 
+/**
+ * Makes the path of a folder absolute. Relative ones start at `base`.
+ * @throws Error if there is no such folder.
+ */
+export function resolveFolder(path: string, base: string): string {
+  const folder = path.startsWith(OWN_NAME) ? join(OWN_ROOT, path.slice(OWN_NAME.length)) : resolve(base, path);
+  if (!existsSync(folder)) throw new Error(`no folder ${folder}${folder === path ? '' : ` (from "${path}")`}`);
+  return folder;
+}
+
 /** Whether an existing file lies in one of the folders or in this package, after all links are resolved. */
 export function liesIn(file: string, folders: readonly string[]): boolean {
   const place = realpathSync(file);

@@ -96,7 +96,7 @@ export function mostRows(
 
 /** Whether the items of a failed batch call run again, one by one. By default only those of models, which have no effects. */
 export function rerunsBatches({ rerun, modelet }: Pick<StageDefinition, 'rerun' | 'modelet'>): boolean {
-  return rerun === 'on' || (rerun === 'auto' && modelet.source.kind === 'onnx');
+  return rerun === 'on' || (rerun === 'auto' && ['onnx', 'task'].includes(modelet.source.kind));
 }
 
 /** Picks the settings of a stage that a reader gets as they are. */

@@ -96,8 +96,38 @@ export type StageSource =
       readonly options: OnnxOptions;
       /** Whether the stage has no other worker. Such a worker may use all cores unless it is pinned. */
       readonly soleWorker: boolean;
+    }
+  | {
+      readonly kind: 'task';
+      readonly task: TaskName;
+      /** Absolute path of the model's folder, and the folder of the weights in it. */
+      readonly folder: string;
+      readonly subfolder: string;
+      readonly precision: string;
+      readonly options: Readonly<Record<string, unknown>>;
+      readonly limits: TaskLimits;
+      readonly soleWorker: boolean;
     };
 
+/** Tasks of known models, by the names of hubs; see config/tasks/tasks.ts. */
+export const TASK_NAMES = [
+  ...(['image-classification', 'object-detection', 'zero-shot-image-classification'] as const),
+  ...(['depth-estimation', 'image-feature-extraction'] as const),
+  ...(['text-classification', 'zero-shot-classification', 'token-classification', 'question-answering'] as const),
+  ...(['feature-extraction', 'text-generation'] as const),
+  ...(['automatic-speech-recognition', 'audio-classification'] as const),
+] as const;
+
+export type TaskName = (typeof TASK_NAMES)[number];
+
+/** What a stage with a known model sets and its requests do not. */
+export interface TaskLimits extends Pick<OnnxOptions, 'threads' | 'batch' | 'examples'> {
+  readonly device: string;
+  readonly maxMegapixels: number;
+  readonly maxSeconds: number;
+}
+
+/** Options for running an ONNX model. */
 export interface OnnxOptions {
   /** Names, or objects with settings. Each operator runs on the first provider that supports it. */
   readonly executionProviders: readonly (string | { readonly name: string })[];
@@ -219,6 +249,7 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 export type LogValue = string | number | boolean | null | { readonly [name: string]: LogValue };
 
+/** One line of the log. */
 export interface LogRecord {
   readonly level: LogLevel;
   /** Text for people. May contain text from a user's code, including line breaks. */
@@ -229,6 +260,7 @@ export interface LogRecord {
   readonly fields?: Readonly<Record<string, LogValue>>;
 }
 
+/** Memory and CPU time of one worker. */
 export interface WorkerUsage {
   /** Resident memory; for a thread, its heap and buffers. */
   readonly rssBytes: number;
@@ -236,7 +268,7 @@ export interface WorkerUsage {
   readonly cpuMs: number;
 }
 
-/** A start of a worker that is in progress. */
+/** A start of a worker that is under way. */
 export interface StartStatus {
   /** How long it has taken so far, in ms. */
   readonly ms: number;
@@ -261,6 +293,7 @@ export interface WorkerStatus {
   /** Last usage that the worker reported, at most once a second, see `WorkerUsage`; null before it is ready. */
   readonly rssBytes: number | null;
   readonly cpuMs: number | null;
+  /** Gauges of the modelet's own. */
   readonly gauges: OwnValues<number>;
 }
 
@@ -300,6 +333,7 @@ export interface CacheStatus {
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
+  /** Bytes of the payloads in the queue. */
   readonly queueBytes: number;
   /** Monotonic time at which the oldest item of the queue arrived; null if the queue is empty. */
   readonly oldestAt: number | null;
@@ -348,7 +382,7 @@ export const STATUS_INTERVAL_MS = 250;
 
 export interface EngineStatus {
   readonly stages: readonly StageStatus[];
-  /** Number of requests whose branches are in progress, by the number of the node that gathers them; absent: none. */
+  /** Number of requests whose branches are under way, by the number of the node that gathers them; absent: none. */
   readonly gathering?: readonly (readonly [node: number, requests: number])[];
   readonly rssBytes: number;
   /** Bytes of all payloads, results that stages are expected to give and unread answers included; absent: not told. */

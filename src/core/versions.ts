@@ -18,6 +18,7 @@ export interface VersionShare {
 /** Why a version has its share: it is in the flow, a user asked for it, or too many requests failed. */
 export type ShareCause = 'drawn' | 'asked' | 'failures';
 
+/** The share that a version has at present. */
 export interface PresentShare extends VersionShare {
   readonly cause: ShareCause;
 }
@@ -28,6 +29,7 @@ export interface StageVersion extends VersionShare {
   readonly stage: string;
 }
 
+/** The versions of a stage. */
 export interface StageVersions {
   readonly list: readonly StageVersion[];
   /** Percent of failed requests above which a version loses its share; null: never. */

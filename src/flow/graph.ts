@@ -71,6 +71,7 @@ export interface JoinNode extends AnyNode {
   readonly invalid: string | null;
 }
 
+/** A switch node of Node-RED. */
 export interface SwitchNode extends AnyNode {
   readonly kind: 'switch';
   /** Where in the payload to look. */
@@ -171,6 +172,7 @@ export function isStep(node: GraphNode | undefined): node is StageNode | Batcher
   return node?.kind === 'stage' || node?.kind === 'batcher';
 }
 
+/** Whether the node is one of this package. */
 export function isPipelineNode({ type }: { readonly type: string }): boolean {
   return type.startsWith('modelet-');
 }

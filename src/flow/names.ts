@@ -45,5 +45,6 @@ export function nameStages(stages: readonly NamedStage[]): Names {
 
 function sourceName({ source }: NamedStage['config']): string {
   if (source.kind === 'inline') return '';
-  return source.kind === 'module' ? basename(source.module) : basename(source.path, extname(source.path));
+  if (source.kind === 'module') return basename(source.module);
+  return source.kind === 'task' ? basename(source.folder) : basename(source.path, extname(source.path));
 }

@@ -24,6 +24,7 @@ export interface Lease {
   readonly admittedAt: number;
 }
 
+/** A lease, and the shares that end with it. */
 export interface LeaseWithShares<Share> {
   readonly lease: Lease;
   readonly shares: readonly Share[];

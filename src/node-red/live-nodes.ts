@@ -12,6 +12,7 @@ import type { Flows } from '../flow/read/graph-reader.ts';
 import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
 import { checkInterpreter } from '../process/python.ts';
 
+/** A compiled node, and the running node that it is. */
 export type LiveNode = CompiledNode & { readonly node: Node };
 export type LiveGate = Extract<LiveNode, { kind: 'gate' }>;
 
@@ -51,12 +52,21 @@ export function tabNames(definitions: readonly Definition[]): (id: string) => st
   return (id) => names.get(id) ?? id;
 }
 
+/** Returns the settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
+export function configure<Config>(compile: () => Config): Config | ModeletError {
+  try {
+    return compile();
+  } catch (thrown) {
+    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', (thrown as Error).message);
+  }
+}
+
 /**
  * Compiles the properties of a stage, deployed or not.
  * @throws ModeletError `config_invalid`.
  */
 export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): StageConfig {
-  const config = compileStage(definition, (path) => resolveModeletFile(RED.settings, path), lookUp);
+  const config = compileStage(definition, (path, of) => resolveModeletFile(RED.settings, path, of), lookUp);
   const { input, output, dropKey, sticky } = config;
   checkInterpreter(userFolder(RED.settings), config);
   checkProperty(RED, 'input', input);

@@ -21,6 +21,7 @@ interface RunningEngine {
   readonly engine: Engine;
   readonly listener: LazyListener;
   readonly outcomes: Outbox;
+  /** Sends the status now. */
   sendStatus(): void;
 }
 

@@ -27,6 +27,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   stageStart: 'stage-start.js',
   stagePackages: 'stage-packages.js',
   stageVersions: 'stage-versions.js',
+  taskOptions: 'task-options.js',
 };
 /** The scripts that a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {

@@ -6,7 +6,9 @@
  *   <!-- end -->
  */
 
+import { TASKS, type TaskForm } from '../../src/config/tasks/tasks.ts';
 import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
+import { TASK_NAMES, type TaskName } from '../../src/core/model.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
 import { FRAME_TYPES, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
 import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../fixtures/node-schemas.ts';
@@ -28,6 +30,7 @@ const TABLES: Readonly<Record<string, (argument: string) => string>> = {
   frames: () => table(['number', 'type'], FRAME_TYPES.map(frameRow)),
   forms: () =>
     table(['value', 'in JavaScript', 'in Python', 'in JSON', 'in msgpack'], Object.entries(FORM_ROWS).map(formRow)),
+  tasks: () => table(['task', 'takes', 'gives', 'options', 'several in a call'], TASK_NAMES.map(taskRow)),
   'tests-by-subject': () => table(['subject', 'test files'], subjectRows()),
   version: () => `The version of the protocol is ${WIRE_VERSION}.`,
 };
@@ -55,6 +58,27 @@ function properties(schema: NodeSchema): string {
     allowed(property),
   ]);
   return table(['property', 'default', 'meaning', 'values'], rows);
+}
+
+const FORMS: Readonly<Record<TaskForm, string>> = {
+  scores: '`[{label, score}]`',
+  ranking: '`[{label, score}]`',
+  boxes: '`[{label, score, box: {xmin, ymin, xmax, ymax}}]`',
+  depth: '`{width, height, depth}`: a number for each pixel',
+  embedding: 'a vector',
+  entities: '`[{label, score, word}]`',
+  answers: '`[{answer, score}]`',
+  words: 'parts, then `{text, finish_reason, usage}`',
+  transcript: '`{text}`, with times `{text, parts: [{text, start, end}]}`',
+};
+
+function taskRow(name: TaskName): string[] {
+  const { input, form, options, together } = TASKS[name];
+  const each = Object.entries(options).map(([option, { default: usual, description }]) => {
+    const value = usual === undefined || usual === '' ? '' : ` (${String(usual)})`;
+    return `\`${option}\`${value}: ${description}`;
+  });
+  return [`\`${name}\``, input, FORMS[form], each.join('<br>'), together ? 'yes' : 'no'];
 }
 
 function defaultOf({ type, default: value }: Property): string {

@@ -30,7 +30,7 @@ export class ToldSource implements BudgetSource {
     });
   }
 
-  /** A reading is in progress. */
+  /** A reading is under way. */
   get asked(): boolean {
     return this.#answer !== null;
   }

@@ -9,10 +9,11 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Installation, Installer, type InstallPlan } from '../../src/runtime/service/install/installation.ts';
 import {
-  onnxRuntimeVersion,
-  planOnnxRuntime,
-  suitsOnnxRuntime,
-} from '../../src/runtime/service/install/onnx-runtime.ts';
+  installedVersion,
+  NPM_PACKAGES,
+  planNpm,
+  suitsMachine,
+} from '../../src/runtime/service/install/npm-packages.ts';
 import { lookAtPython, planPython, planRequirements } from '../../src/runtime/service/install/python-packages.ts';
 import { isAlive } from '../fixtures/alive.ts';
 import { until } from '../fixtures/polling.ts';
@@ -60,16 +61,16 @@ describe('onnxruntime-node', () => {
   after(() => registry.close());
 
   test('suits a Linux with the C library of GNU, such as this one, and not Alpine', () => {
-    assert.deepEqual([suitsOnnxRuntime(), suitsOnnxRuntime('linux', undefined)], [true, true]);
-    assert.deepEqual([suitsOnnxRuntime('linux', null), suitsOnnxRuntime('darwin', null)], [false, true]);
+    assert.deepEqual([suitsMachine(), suitsMachine('linux', undefined)], [true, true]);
+    assert.deepEqual([suitsMachine('linux', null), suitsMachine('darwin', null)], [false, true]);
   });
 
   test('is found after npm has installed it into the user directory, and noted there, without its scripts', async () => {
-    assert.equal(onnxRuntimeVersion([userDir]), null);
-    const plan = planOnnxRuntime(userDir, join(repositoryRoot, 'dist', 'x.js'));
+    assert.equal(installedVersion('onnxruntime-node', [userDir]), null);
+    const plan = planNpm(NPM_PACKAGES.onnx, userDir, join(repositoryRoot, 'dist', 'x.js'));
     assert.ok(plan);
     assert.deepEqual(await install(plan), { state: 'done', what: 'onnxruntime-node' });
-    assert.equal(onnxRuntimeVersion([userDir]), '1.30.0');
+    assert.equal(installedVersion('onnxruntime-node', [userDir]), '1.30.0');
     const { dependencies } = JSON.parse(readFileSync(join(userDir, 'package.json'), 'utf8')) as {
       dependencies: object;
     };
@@ -77,7 +78,7 @@ describe('onnxruntime-node', () => {
   });
 
   test('is not installed where no registry answers, and the installation says so', async () => {
-    const plan = planOnnxRuntime(join(folder, 'offline'), join(repositoryRoot, 'dist', 'x.js'));
+    const plan = planNpm(NPM_PACKAGES.onnx, join(folder, 'offline'), join(repositoryRoot, 'dist', 'x.js'));
     assert.ok(plan);
     process.env['npm_config_registry'] = 'http://127.0.0.1:1/';
     process.env['npm_config_cache'] = join(folder, 'empty-cache');
@@ -93,7 +94,7 @@ describe('packages of a Python file', { skip: WITHOUT_PYTHON }, () => {
   const path = join(userDir, 'model.py');
   before(() => {
     mkdirSync(userDir);
-    // A package of the well-known names that no machine for tests has, and an unknown one.
+    // A package of the well-known names that no machine for tests has, and one that nobody knows.
     writeFileSync(
       path,
       'import json\nimport lightgbm\nfrom nobody.knows import it\ntry:\n    import absent\nexcept ImportError:\n    pass\n',
@@ -136,7 +137,7 @@ describe('the requirements.txt beside a Python file', { skip: WITHOUT_PYTHON }, 
     makeWheel(join(place, 'wheels'), 'nobody');
   });
 
-  test('is null for a stage without a file', () => assert.equal(planRequirements(stage, folder), null));
+  test('is none of a stage without one', () => assert.equal(planRequirements(stage, folder), null));
 
   test('is installed into .venv beside the file, which the stage uses from then on, and again when it changes', async () => {
     writeFileSync(join(place, 'requirements.txt'), '--no-index\n./wheels/nobody-9.9.9-py3-none-any.whl\n');

@@ -1,17 +1,23 @@
 /** Runs batches through a modelet without a process around it. */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { parseOnnxOptions } from '../../src/config/onnx-options.ts';
 import { ANYTHING } from '../../src/config/payload-checks.ts';
 import type { ModeletDefinition } from '../../src/config/stage-definition.ts';
+import { lookIntoFolder } from '../../src/config/tasks/model-folder.ts';
+import { parseTaskInit } from '../../src/config/tasks/task-options.ts';
 import { ModeletError } from '../../src/core/errors.ts';
+import type { TaskName } from '../../src/core/model.ts';
 import { type BatchRun, runBatch } from '../../src/runtime/worker/batch/run-batch.ts';
 import { type LoadedModelet, type ModeletContext, NO_STATICS } from '../../src/runtime/worker/modelet/modelet.ts';
 import { OwnMetrics } from '../../src/runtime/worker/modelet/own-metrics.ts';
 import { loadOnnx } from '../../src/runtime/worker/sources/onnx.ts';
+import { loadTask } from '../../src/runtime/worker/sources/task.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { decodeError } from '../../src/wire/codec/error-codec.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
+import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
 import { type Drawing, writeModel } from '../fixtures/onnx.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { item } from '../wire/frame-values.ts';
@@ -122,6 +128,27 @@ export function onnxLoader(
     const path = typeof drawing === 'string' ? drawing : writeModel(folder, `model-${models}`, drawing);
     const source = { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: false } as const;
     return loadOnnx(source, definition({ source, init, requireFrom: repositoryRoot }), context(logged));
+  };
+}
+
+/** Loads the tiny model of a task, which it writes into the folder, with the task's options as `init`. */
+export function taskLoader(
+  folder: string,
+): (task: TaskName, init?: object, model?: Partial<KnownModel>) => Promise<LoadedModelet> {
+  let models = 0;
+  return (task, init = {}, model = {}) => {
+    models += 1;
+    const path = writeKnownModel(join(folder, `${task}-${models}`), { ...(KNOWN[task] as KnownModel), ...model });
+    const { path: found, ...weights } = lookIntoFolder(path, task, 'auto');
+    const source = {
+      kind: 'task',
+      task,
+      folder: found,
+      ...weights,
+      ...parseTaskInit(task, init),
+      soleWorker: false,
+    } as const;
+    return loadTask(source, definition({ source, init, requireFrom: repositoryRoot }), context());
   };
 }
 

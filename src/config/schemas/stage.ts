@@ -1,4 +1,5 @@
 /** Settings of a stage: one modelet and its workers. */
+import { TASK_NAMES } from '../../core/model.ts';
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
 export const stage = {
@@ -21,7 +22,7 @@ export const stage = {
     source: {
       type: 'string',
       default: 'inline',
-      enum: ['inline', 'file', 'module', 'onnx', 'python'],
+      enum: ['inline', 'file', 'module', 'onnx', 'python', 'task'],
       icon: 'code',
       description: 'Where the modelet comes from',
     },
@@ -74,6 +75,32 @@ export const stage = {
       onlyIf: { source: ['module'] },
       icon: 'cube',
       description: 'npm module that exports the modelet, optionally with a version: `name@1.2`',
+    },
+    task: {
+      type: 'string',
+      default: 'image-classification',
+      enum: TASK_NAMES,
+      onlyIf: { source: ['task'] },
+      icon: 'magic',
+      description: 'What a known model does',
+    },
+    model: {
+      type: 'string',
+      default: '',
+      needed: true,
+      onlyIf: { source: ['task'] },
+      icon: 'folder-open-o',
+      description:
+        'Folder of a known model: its configuration, its processor or tokenizer, and its weights as ONNX. Relative paths start as those of `path`',
+    },
+    precision: {
+      type: 'string',
+      default: 'auto',
+      enum: ['auto', 'fp32', 'fp16', 'q8', 'int8', 'uint8', 'q4', 'q4f16', 'bnb4'],
+      onlyIf: { source: ['task'] },
+      icon: 'compress',
+      description:
+        'Precision of the weights of a known model. `auto`: the first of `fp32`, `q8`, `fp16` and others that the folder has',
     },
     python: {
       type: 'string',
@@ -335,7 +362,7 @@ export const stage = {
       enum: ['auto', 'on', 'off'],
       icon: 'code-fork',
       description:
-        'When a call for a whole batch fails: `on` runs its items once more, one by one, so that only the item at fault fails; `off` fails them all; `auto` is `on` for ONNX models, and `off` for code, which may have side effects',
+        'When a call for a whole batch fails: `on` runs its items once more, one by one, so that only the item at fault fails; `off` fails them all; `auto` is `on` for ONNX and known models, and `off` for code, which may have side effects',
     },
     heapMb: {
       goesTo: 'modelet',

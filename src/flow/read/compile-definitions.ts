@@ -12,11 +12,10 @@ import {
 } from '../../config/compile.ts';
 import { compileGate } from '../../config/compile-gate.ts';
 import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
-import { configure } from '../../config/configure.ts';
 import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { compileKeys } from '../../config/http/compile-keys.ts';
 import type { Raw } from '../../config/validate.ts';
-import { ModeletError } from '../../core/errors.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
 import { checkInterpreter } from '../../process/python.ts';
 import type { Graph } from '../graph.ts';
 import { type BrokerSecrets, type FlowPlan, planFlows } from '../plan.ts';
@@ -109,7 +108,7 @@ function compileNode(
 function stageOf(raw: Raw, running: RunningNode<FileNode>, flows: FileFlows, settings: CompilerSettings): StageConfig {
   const config = compileStage(
     raw,
-    (path) => resolveModeletFile(settings, path),
+    (path, of) => resolveModeletFile(settings, path, of),
     (name) => flows.lookUp(running, name),
   );
   checkInterpreter(userFolder(settings), config);
@@ -119,5 +118,9 @@ function stageOf(raw: Raw, running: RunningNode<FileNode>, flows: FileFlows, set
 /** Returns the settings, or the error that makes the node unusable. */
 function attempt<Config>(node: FileNode, compile: (raw: Raw) => Config): Config | ModeletError {
   if (node.problem !== undefined) return new ModeletError('config_invalid', node.problem);
-  return configure(node.type, () => compile(node));
+  try {
+    return compile(node);
+  } catch (thrown) {
+    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', asError(thrown).message);
+  }
 }

@@ -1,13 +1,15 @@
 /** The admin routes for the editor's dialogs and for people with curl. Each route requires a permission. */
+import type { Request } from 'express';
 import type { NodeAPI } from 'node-red';
-import { resolveModeletFile } from '../../config/folders.ts';
+import { isFileOfFlows, resolveModeletFile } from '../../config/folders.ts';
+import { lookIntoFolder } from '../../config/tasks/model-folder.ts';
+import { TASK_NAMES, type TaskName } from '../../core/model.ts';
 import { isVersionAction } from '../../core/versions.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
-import { DashboardPage } from './dashboard-page.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveInstall } from './install-route.ts';
 import { serveLiveView } from './live-view.ts';
@@ -56,7 +58,6 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   new Observation(RED, pipeline).serve(mayRead);
   serveLiveView(RED, pipeline, mayRead);
-  new DashboardPage(pipeline).serve(RED, mayRead);
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
@@ -67,7 +68,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.get('/modelets/resolve', mayRead, (request, response) => {
     const path = String(request.query['path'] ?? '');
     try {
-      response.json({ path: resolveModeletFile(RED.settings, path), exists: true });
+      response.json({ ...resolved(RED, path, request.query), exists: true });
     } catch (thrown) {
       response.json({ path, exists: false, error: (thrown as Error).message });
     }
@@ -144,4 +145,13 @@ function pinnedWorkers(pipeline: Pipeline, allowed: readonly number[]): object[]
       cpus === null || allowed.every((core) => cpus.includes(core)) ? [] : { stage: id, name, worker: index, cpus },
     ),
   );
+}
+
+/** Returns the absolute path of a file, or of the folder of a known model, into which it looks if that may be read. */
+function resolved(RED: NodeAPI, path: string, { task, precision = 'auto' }: Request['query']): object {
+  if (!TASK_NAMES.includes(task as TaskName)) return { path: resolveModeletFile(RED.settings, path) };
+  const folder = resolveModeletFile(RED.settings, path, 'folder');
+  return isFileOfFlows(RED.settings, folder)
+    ? lookIntoFolder(folder, task as TaskName, String(precision))
+    : { path: folder };
 }

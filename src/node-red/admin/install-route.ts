@@ -1,5 +1,5 @@
 /**
- * Tells the dialog of a stage whether the runtime of its source is there, onnxruntime-node or a Python with the packages of its
+ * Tells the dialog of a stage whether the runtime of its source is there, an npm package or a Python with the packages of its
  * file, and installs it. The settings that forbid Node-RED to install nodes or modules forbid this, too.
  */
 import type { RequestHandler } from 'express';
@@ -7,12 +7,7 @@ import type { NodeAPI } from 'node-red';
 import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
-import {
-  ONNX_PACKAGE,
-  onnxRuntimeVersion,
-  planOnnxRuntime,
-  suitsOnnxRuntime,
-} from '../../runtime/service/install/onnx-runtime.ts';
+import { installedVersion, NPM_PACKAGES, planNpm, suitsMachine } from '../../runtime/service/install/npm-packages.ts';
 import {
   lookAtPython,
   type PythonStage,
@@ -94,14 +89,15 @@ function statusOf(thrown: unknown): number {
 
 async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
   const userDir = userFolder(RED.settings);
-  if (fields['source'] === 'onnx') {
-    const version = onnxRuntimeVersion([modulesFolder(RED.settings), import.meta.dirname]);
-    if (version !== null) return { found: `${ONNX_PACKAGE} ${version}`, missing: [], unknown: [], plan: null };
-    const unsuited = !suitsOnnxRuntime();
-    const plan = unsuited ? null : planOnnxRuntime(userDir, process.argv[1] ?? userDir);
-    return { found: null, missing: [ONNX_PACKAGE], unknown: [], plan, unsuited };
+  const needed = npmPackageOf(fields['source']);
+  if (needed) {
+    const version = installedVersion(needed.name, [modulesFolder(RED.settings), import.meta.dirname]);
+    if (version !== null) return { found: `${needed.name} ${version}`, missing: [], unknown: [], plan: null };
+    const unsuited = !suitsMachine();
+    const plan = unsuited ? null : planNpm(needed, userDir, process.argv[1] ?? userDir);
+    return { found: null, missing: [needed.name], unknown: [], plan, unsuited };
   }
-  if (fields['source'] !== 'python') throw new ModeletError('bad_request', 'source must be onnx or python');
+  if (fields['source'] !== 'python') throw new ModeletError('bad_request', 'source must be onnx, task or python');
   const stage: PythonStage = { path: fileOf(RED, fields['path']), python: String(fields['python'] ?? '').trim() };
   const standing = await lookAtPython(stage, userDir);
   const { installable, unknown, version, interpreter } = standing;
@@ -110,6 +106,10 @@ async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
   if (requirements) return { found, missing: [...installable, ...unknown], unknown: [], plan: requirements };
   const plan = installable.length > 0 ? planPython(stage, standing, userDir) : null;
   return { found, missing: installable, unknown, plan };
+}
+
+function npmPackageOf(source: unknown): (typeof NPM_PACKAGES)['onnx'] | null {
+  return source === 'onnx' || source === 'task' ? NPM_PACKAGES[source] : null;
 }
 
 /** Returns the file of a stage if it may be read: as for ONNX models, a path that a user types must not open any file. */
@@ -128,19 +128,18 @@ function whyRefused({ externalModules, editorTheme }: InstallSettings, source: u
   if (modules?.allowInstall === false) return 'externalModules.modules.allowInstall';
   if (palette?.allowInstall === false) return 'externalModules.palette.allowInstall';
   if (editorTheme?.palette?.editable === false) return 'editorTheme.palette.editable';
-  if (source !== 'onnx') return null;
-  const denied = weightOf(modules?.denyList ?? []);
-  return denied >= 0 && denied >= weightOf(modules?.allowList ?? ['*']) ? 'externalModules.modules.denyList' : null;
+  const needed = npmPackageOf(source);
+  if (!needed) return null;
+  const denied = weightOf(needed.name, modules?.denyList ?? []);
+  const allowed = weightOf(needed.name, modules?.allowList ?? ['*']);
+  return denied >= 0 && denied >= allowed ? 'externalModules.modules.denyList' : null;
 }
 
 /** Returns how exactly a list of Node-RED's settings names the package, because the more exact list decides; -1: not at all. */
-function weightOf(list: readonly string[]): number {
+function weightOf(name: string, list: readonly string[]): number {
   const patterns = list.map((entry) => entry.replace(/(?<=.)@.*$/, ''));
   const matching = patterns.filter((pattern) =>
-    new RegExp(`^${pattern.replaceAll(/[^\w*-]/g, '\\$&').replaceAll('*', '.*')}$`).test(ONNX_PACKAGE),
+    new RegExp(`^${pattern.replaceAll(/[^\w*-]/g, '\\$&').replaceAll('*', '.*')}$`).test(name),
   );
-  return Math.max(
-    -1,
-    ...matching.map((pattern) => (pattern.includes('*') ? pattern.indexOf('*') : ONNX_PACKAGE.length)),
-  );
+  return Math.max(-1, ...matching.map((pattern) => (pattern.includes('*') ? pattern.indexOf('*') : name.length)));
 }

@@ -57,6 +57,7 @@ export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMe
   });
 }
 
+/** A message that has failed. */
 type FailedMessage = Pick<Leaving, 'msg' | 'trace'>;
 
 /**

@@ -42,6 +42,8 @@ export interface ModeletTrace {
   gathers?: GatherTraces;
   /** The value that the failing stage received. */
   input?: unknown;
+  /** Options of the flow for the known models that the message passes. */
+  options?: unknown;
 }
 
 export type GatherTraces = Readonly<Record<string, { readonly times: number; readonly stages: number }>>;
@@ -87,7 +89,9 @@ export function continueTrace(msg: PipelineMessage, deadline: number): ModeletTr
     msg.modelet = { ...known, pass, stages: [...known.stages] };
     return msg.modelet;
   }
-  msg.modelet = newTrace(enterRequest(msg.req?.headers, msg.res?._res), deadline, pass);
+  const trace = newTrace(enterRequest(msg.req?.headers, msg.res?._res), deadline, pass);
+  // A flow may have set them before the first stage.
+  msg.modelet = known?.options === undefined ? trace : { ...trace, options: known.options };
   return msg.modelet;
 }
 

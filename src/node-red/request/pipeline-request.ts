@@ -9,10 +9,11 @@
  */
 import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
-import { asModeletError, isOfRequest, ModeletError } from '../../core/errors.ts';
+import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import { hashOf } from '../../core/text.ts';
+import { isOfRequest } from '../../http/served-endpoint.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
@@ -74,9 +75,7 @@ export class PipelineRequest {
       readRequest(this.#msg, this.#trace, first, maxBytes);
       const input = readMessageProperty(RED, this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
-      const meta = wantsMeta
-        ? encodeMeta({ topic: this.#msg.topic, _msgid: this.#msg._msgid }, maxBytes - payload.bytes.byteLength)
-        : null;
+      const meta = this.#meta(wantsMeta, maxBytes - payload.bytes.byteLength);
       let stopWatching = (): void => {};
       this.#id = service.submit({
         entry: this.#entry.id,
@@ -116,6 +115,20 @@ export class PipelineRequest {
       this.#endSpans({ outcome: { ok: false, error }, timings: [], gathered: null });
       this.#fail(error, route.stages[0]);
     }
+  }
+
+  /** Returns what else of the message its stages get; null: nothing. */
+  #meta(wantsTopic: boolean, maxBytes: number): Uint8Array | null {
+    const { topic, _msgid } = this.#msg;
+    const { options } = this.#trace;
+    if (!wantsTopic && options === undefined) return null;
+    const meta = encodeMeta(
+      { ...(wantsTopic ? { topic, _msgid } : {}), ...(options === undefined ? {} : { modelet: { options } }) },
+      maxBytes,
+    );
+    if (meta === null && options !== undefined)
+      throw new ModeletError('invalid_input', 'JSON cannot hold msg.modelet.options');
+    return meta;
   }
 
   /**

@@ -39,6 +39,7 @@ export class Histogram {
   }
 }
 
+/** Returns the number of counted values. */
 export function countOf({ counts }: HistogramReading): number {
   return counts.reduce((total, count) => total + count, 0);
 }

@@ -108,6 +108,7 @@ export class DurationMeter {
   }
 }
 
+/** A request with its times, in ms. */
 interface TimedRequest {
   readonly caller: { readonly requestId: string; readonly gateMs: number };
   readonly openedAt: number;

@@ -31,6 +31,7 @@ export class Backoff {
     return this.#failures;
   }
 
+  /** Forgets the failures so far. */
   reset(): void {
     this.#failures = 0;
   }

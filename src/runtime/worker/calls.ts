@@ -36,6 +36,7 @@ export class Places<Call> {
     this.#host = host;
   }
 
+  /** The calls that wait or run. */
   get calls(): Call[] {
     return [...this.#running, ...this.#waiting].map(({ call }) => call);
   }
@@ -140,6 +141,7 @@ class CallContext implements ModeletContext {
   }
 }
 
+/** The calls for one batch. */
 export class BatchCalls {
   readonly #all: CallSignals;
   /** The requests that still wait for a call, of the calls that asked for their signal. */

@@ -5,7 +5,7 @@
  *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams, 8 together) | u8 codec
  *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 0
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
- *   meta   JSON of the topic and id of a message, for stages that want them besides the payload; in outcomes of a
+ *   meta   JSON of the topic, id and options of a message, for stages that want them besides the payload; in outcomes of a
  *          gather report
  *
  * A failed item has a special payload: the error and, if the server does not have it, the input of the failing stage.
@@ -63,7 +63,7 @@ export interface WireItem {
   payload: Payload;
   /**
    * JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. In outcomes: JSON of what the nodes that gather
-   * branches did; null if no branch is on the way.
+   * branches did; null if there are none on the way.
    */
   meta: Uint8Array | null;
   /** Timings of the stages that the item has passed so far. */
@@ -222,6 +222,7 @@ const TIMING = 24;
 
 const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
 
+/** Writes a timing and returns the offset after it. */
 function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
   buffer.writeUInt32LE(timing.stage, offset);
   buffer.writeFloatLE(timing.waitMs, offset + 4);
@@ -259,7 +260,7 @@ const FREE_BYTES = 64;
  * @throws ModeletError `payload_too_large`
  */
 export function encodeMeta(
-  meta: { readonly topic?: unknown; readonly _msgid?: string },
+  meta: { readonly topic?: unknown; readonly _msgid?: string; readonly modelet?: { readonly options?: unknown } },
   maxBytes: number,
 ): Uint8Array | null {
   const budget = new ByteBudget({ blame: 'invalid_input', maxBytes: maxBytes + FREE_BYTES });
@@ -276,7 +277,10 @@ export function encodeMeta(
 }
 
 function topicTooLarge(maxBytes: number): ModeletError {
-  return new ModeletError('payload_too_large', `the topic is too large: the payload leaves ${maxBytes} bytes for it`);
+  return new ModeletError(
+    'payload_too_large',
+    `the topic is too large, or the options are: the payload leaves ${maxBytes} bytes for them`,
+  );
 }
 
 /** Bytes in front of the error of a failure that has an input. */

@@ -146,6 +146,30 @@ test('the fields for an ONNX model write to the JSON of Init and leave its other
   });
 });
 
+test('the options of a known model are fields of its task, by what goes in, and the folder says what it lacks', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const form = new Form(editor);
+    const option = (name: string): Locator => editor.page.locator(`#modelet-task-${name}`);
+    await editor.open(id);
+    await form.set({ source: 'task', task: 'zero-shot-image-classification', model: '.' });
+    await editor.page.getByText(/lacks config.json, preprocessor_config.json, tokenizer.json/).waitFor();
+    assert.equal(await editor.page.locator('#node-input-task optgroup').count(), 5);
+    await editor.fill(option('labels'), 'cat, dog');
+    await editor.fill(option('maxMegapixels'), '12');
+    const init = async (): Promise<unknown> => JSON.parse(String((await form.get(['init']))['init']));
+    assert.deepEqual(await init(), { labels: ['cat', 'dog'], maxMegapixels: 12 });
+    await form.set({ task: 'object-detection' });
+    assert.deepEqual(await init(), { maxMegapixels: 12 }, 'options of the task before are gone');
+    await editor.fill(option('threshold'), '0.9');
+    await editor.fill(option('maxMegapixels'), '');
+    assert.deepEqual(await init(), { threshold: 0.9 });
+    await editor.ok();
+    const saved = await editor.saved(id);
+    assert.deepEqual([saved['task'], saved['model'], saved['init']], ['object-detection', '.', '{"threshold":0.9}']);
+  });
+});
+
 test('the stage dialog asks for the size and lifetime of a cache only if the stage has a cache', async () => {
   await session.inEditor([], async (editor) => {
     await editor.open(await editor.dragFromPalette('modelet-stage', 400, 100));

@@ -14,7 +14,7 @@ async function deploy(...nodes: readonly FlowNode[]): Promise<void> {
   await nodeRed.deployReady([TAB, runtime(), ...nodes]);
 }
 
-/** Sends a message and resolves with the message that comes out. */
+/** Sends a message and resolves with the one that comes out. */
 async function pass(entry: string, exit: string, msg: object): Promise<Message> {
   const results = nodeRed.inputs(exit);
   nodeRed.send(entry, msg);
@@ -30,6 +30,7 @@ describe('messages: one stage', () => {
         output: 'answer.value',
       }),
       stage('echo', 'return input;', 'end'),
+      stage('told', 'return msg.modelet ? msg.modelet.options : null;', 'end', { cache: 9 }),
       stage('habits', 'msg.payload = [msg.topic, msg._msgid, msg.payload]; return msg;', 'end'),
       sink('end'),
     ),
@@ -48,6 +49,17 @@ describe('messages: one stage', () => {
     assert.equal(result['res'], res);
     assert.deepEqual(result['parts'], { id: 'p', index: 0, count: 1 });
     assert.equal(result['topic'], 'mine');
+  });
+
+  test('msg.modelet.options reaches the worker and stays, and results are kept for each', async () => {
+    const passed = async (modelet: object): Promise<Message> => pass('told', 'end', { payload: 1, modelet });
+    const first = await passed({ options: { topK: 1 } });
+    const { options } = first.modelet as { options?: unknown };
+    assert.deepEqual([first.payload, options], [{ topK: 1 }, { topK: 1 }]);
+    assert.deepEqual((await passed({ options: { topK: 2 } })).payload, { topK: 2 });
+    assert.equal((await passed({})).payload, null);
+    const again = { payload: 1, modelet: { ...first.modelet, options: { topK: 3 } } };
+    assert.deepEqual((await pass('told', 'end', again)).payload, { topK: 3 });
   });
 
   test('msg.modelet has the request and its time in each stage', async () => {
@@ -168,7 +180,7 @@ describe('messages: Complete nodes', () => {
   });
 
   test('a watched stage in the middle completes after its run, and ends the chain there', async () => {
-    // New stages: the code of an earlier test would serve until new workers are ready.
+    // Stages of its own: the code of an earlier test would serve until new workers are ready.
     await deploy(
       stage('first', 'return input + 1;', 'watched'),
       stage('watched', 'return input + 1;', 'last'),

@@ -1,4 +1,4 @@
-/** HTTP clients in front of a paced split that refuses what they send: they are answered, whether or not a node handles the error. */
+/** HTTP clients in front of a paced split that refuses what they send: they are answered, whoever else hears of it. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Answer, CALLERS, post, read, TYPES, typeOf } from '../../fixtures/callers.ts';

@@ -1,6 +1,6 @@
 /**
- * ONNX models in real workers: batches, threads, pins, and what a stage says that has no runtime for them.
- * Shows: worker onnx.
+ * ONNX models and known models in real workers: batches, threads, pins, and what a stage says that has no runtime for them.
+ * Shows: worker onnx, worker task.
  */
 
 import assert from 'node:assert/strict';
@@ -12,6 +12,7 @@ import { stageBadge } from '../../../src/node-red/status.ts';
 import type { StageSnapshot } from '../../../src/observe/views/snapshot.ts';
 import { inspectOnnx } from '../../../src/runtime/service/inspect-onnx.ts';
 import { folderFor } from '../../fixtures/folder.ts';
+import { KNOWN, type KnownModel, writeKnownModel } from '../../fixtures/known-models.ts';
 import { classifier, type Drawing, digitsModel, doubling, TABLE, writeModel } from '../../fixtures/onnx.ts';
 import { until } from '../../fixtures/polling.ts';
 import { startedProcesses } from '../../fixtures/processes.ts';
@@ -68,7 +69,7 @@ describe('an ONNX model', () => {
     ];
     const service = await serve(t, { stages, routes: Object.fromEntries(stages.map(({ id }) => [id, [id]])) });
     const pids = await service.ready();
-    // A session of n threads starts n - 1 beside the calling one.
+    // A session of n threads starts n - 1 beside the one that calls.
     const threads = (pid: number | undefined): number => {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       return Number(/^Threads:\s+(\d+)$/m.exec(status)?.[1]);
@@ -160,6 +161,30 @@ describe('an ONNX model with an output that its runtime cannot return', () => {
   });
 });
 
+describe('a known model', () => {
+  test('runs in a worker with the options of its stage, and says what it takes and gives', async (t) => {
+    const folder = writeKnownModel(folderFor(t), KNOWN['text-classification'] as KnownModel);
+    const task = { name: 'text-classification', folder } as const;
+    const service = await serve(t, { stages: [{ id: 'mood', task, init: { topK: 1 }, batch: { maxBatchSize: 8 } }] });
+    await service.ready();
+    const answers = await Promise.all(
+      ['good', 'bad bad', { input: 'bad', options: { topK: 2 } }].map((text) =>
+        service.value<{ label: string }[]>(text),
+      ),
+    );
+    assert.deepEqual(
+      answers.map((answer) => answer.map(({ label }) => label)),
+      [['POSITIVE'], ['NEGATIVE'], ['NEGATIVE', 'POSITIVE']],
+    );
+    const { code, error } = await service.answer({ input: 'good', options: { top: 1 } });
+    assert.equal(code, 'invalid_input');
+    assert.equal(error?.message, 'options must NOT have additional properties: "top"');
+    const description = await until('it is described', () => service.service.description('mood'));
+    assert.match(description.outputSchema ?? '', /"score"/);
+    assert.match(description.inputSchema ?? '', /"topK"/);
+  });
+});
+
 describe('without its runtime', () => {
   // As if it were not installed: this package finds it among its own, so the worker is told to look past them.
   const hidden = { NODE_OPTIONS: `--import=${join(repositoryRoot, 'test', 'fixtures', 'without-onnxruntime.js')}` };
@@ -176,6 +201,14 @@ describe('without its runtime', () => {
     const answer = await service.answer([1]);
     assert.equal(answer.code, 'stage_unavailable');
     assert.match(answer.error?.message ?? '', /npm install onnxruntime-node --ignore-scripts/);
+    const folder = writeKnownModel(folderFor(t), KNOWN['text-classification'] as KnownModel);
+    const task = { name: 'text-classification', folder } as const;
+    service.apply({ stages: [{ id: 'mood', task, env: hidden, requireFrom: '/srv/flows' }] });
+    const known = await until('the error is shown', () => service.stage('mood').workers[0]?.error);
+    assert.match(
+      known,
+      /@huggingface\/transformers is not installed: press the button .* run "npm install @huggingface\/transformers --ignore-scripts" in \/srv\/flows/,
+    );
   });
 });
 

@@ -17,6 +17,7 @@ import { CoalescedRun, type Item, isAlone, MOVING, sendsParts } from './item.ts'
 import type { StageHost } from './stage-host.ts';
 import type { StageQueue } from './stage-queue.ts';
 
+/** A worker's answer to an item. */
 type WorkerReply = Pick<WireItem, 'ok' | 'payload'>;
 
 /** The cache of a stage that keeps no results. */
@@ -212,8 +213,8 @@ class ResponseCache {
 }
 
 /**
- * Returns the key of an input: its encoded bytes, their codec, and the topic if present. The topic is sent only on
- * routes with code that reads it. The key includes it even if this stage's code does not: the next revision's may.
+ * Returns the key of an input: its encoded bytes, their codec, and the topic and the options if present. The topic is sent
+ * only on routes with code that reads it. The key includes it even if this stage's code does not: the next revision's may.
  */
 function cacheKey({ payload: { codec, bytes }, meta }: Pick<WireItem, 'payload' | 'meta'>): string {
   const key = `${codec} ${hash(HASH, bytes, 'base64')}`;
@@ -222,8 +223,8 @@ function cacheKey({ payload: { codec, bytes }, meta }: Pick<WireItem, 'payload' 
 
 function topicOf(meta: Uint8Array): string {
   try {
-    const { topic } = JSON.parse(Buffer.from(meta).toString()) as { topic?: unknown };
-    return JSON.stringify(topic) ?? '';
+    const { topic, modelet } = JSON.parse(Buffer.from(meta).toString()) as { topic?: unknown; modelet?: unknown };
+    return JSON.stringify(modelet === undefined ? topic : [topic, modelet]) ?? '';
   } catch {
     // The worker refuses metadata that is not JSON, so the key only has to be unique.
     return Buffer.from(meta).toString('base64');

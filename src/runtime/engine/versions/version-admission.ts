@@ -29,6 +29,7 @@ export class VersionAdmission {
     this.#queue.leave(id, () => stage.patientRoom);
   }
 
+  /** Returns the requests that wait in front of a stage. */
   waitingAt(stage: number): RequestNumber[] {
     return this.#queue.waitingAt(stage);
   }

@@ -41,6 +41,7 @@ const TRIAL = {
 } as const;
 
 export interface TrialSpec {
+  /** Name of the stage. */
   readonly stage: string;
   readonly modelet: ModeletDefinition;
   /** Longest run that the stage allows, in ms; 0: no limit. */

@@ -73,6 +73,8 @@ export interface ModeletContext {
 export interface RequestMeta {
   readonly topic?: unknown;
   readonly _msgid?: string;
+  /** Present if the message has options for known models. */
+  readonly modelet?: { readonly options?: unknown };
 }
 
 /**

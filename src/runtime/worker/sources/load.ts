@@ -16,6 +16,8 @@ export async function loadSource(definition: Loadable, context: ModeletContext):
     case 'onnx':
       // Imported lazily, like every module that few workers need: loading it takes longer than a worker's start.
       return (await import('./onnx.ts')).loadOnnx(source, definition, context);
+    case 'task':
+      return (await import('./task.ts')).loadTask(source, definition, context);
     case 'python':
       throw new Error('Python runs in separate workers');
   }

@@ -1,20 +1,29 @@
-/** Whether onnxruntime-node is installed where workers look for it, and how npm installs it. */
+/** Whether the npm package of a source is installed where workers look for it, and how npm installs it. */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { inSearchPath } from '../../../process/search-path.ts';
 import type { InstallPlan } from './installation.ts';
 
-export const ONNX_PACKAGE = 'onnxruntime-node';
-/** The first version that tells the shapes of inputs and outputs. */
-const VERSION = '>=1.22.0';
+interface NpmPackage {
+  readonly name: string;
+  /** The versions that work. */
+  readonly range: string;
+}
+
+/** The packages by the sources that need them. Both bring code that is built for the machine. */
+export const NPM_PACKAGES: Readonly<Record<'onnx' | 'task', NpmPackage>> = {
+  // Its first version that tells the shapes of inputs and outputs.
+  onnx: { name: 'onnxruntime-node', range: '>=1.22.0' },
+  task: { name: '@huggingface/transformers', range: '>=4.3.0 <5' },
+};
 
 /** Returns the installed version, or null. `folders`: where workers begin to look, upwards. */
-export function onnxRuntimeVersion(folders: readonly string[]): string | null {
+export function installedVersion(name: string, folders: readonly string[]): string | null {
   for (const folder of folders) {
     // Not by `require`, which would remember in this process that the package is missing.
-    for (const modules of createRequire(join(folder, 'package.json')).resolve.paths(ONNX_PACKAGE) ?? []) {
-      const version = versionIn(join(modules, ONNX_PACKAGE, 'package.json'));
+    for (const modules of createRequire(join(folder, 'package.json')).resolve.paths(name) ?? []) {
+      const version = versionIn(join(modules, name, 'package.json'));
       if (version !== null) return version;
     }
   }
@@ -31,10 +40,10 @@ function versionIn(manifest: string): string | null {
 }
 
 /**
- * Whether its builds can run on this machine: on Linux they need the C library of GNU, which Alpine lacks.
+ * Whether their builds can run on this machine: on Linux they need the C library of GNU, which Alpine lacks.
  * @param glibc version of that library; null without the library
  */
-export function suitsOnnxRuntime(platform: string = process.platform, glibc: string | null = glibcVersion()): boolean {
+export function suitsMachine(platform: string = process.platform, glibc: string | null = glibcVersion()): boolean {
   return platform !== 'linux' || glibc !== null;
 }
 
@@ -48,7 +57,7 @@ function glibcVersion(): string | null {
  * install scripts, which only download files for graphics cards from another server.
  * @param program the file that runs as Node-RED, which brings npm along
  */
-export function planOnnxRuntime(userDir: string, program: string): InstallPlan | null {
+export function planNpm({ name, range }: NpmPackage, userDir: string, program: string): InstallPlan | null {
   const npm = npmCommand(program);
   if (!npm) return null;
   const options = [
@@ -61,8 +70,8 @@ export function planOnnxRuntime(userDir: string, program: string): InstallPlan |
   ];
   const save = ['--save', '--save-prefix=~', '--prefix', userDir];
   const patience = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000'];
-  const command = [...npm, 'install', ...options, ...save, ...patience, '--', `${ONNX_PACKAGE}@${VERSION}`];
-  return { what: ONNX_PACKAGE, commands: [command] };
+  const command = [...npm, 'install', ...options, ...save, ...patience, '--', `${name}@${range}`];
+  return { what: name, commands: [command] };
 }
 
 function npmCommand(program: string): string[] | null {

@@ -1,0 +1,131 @@
+/** Reads the options of a known model: those in the `init` of its stage, and those of a request. */
+import { ModeletError } from '../../core/errors.ts';
+import { type PayloadSchema, TASK_NAMES, type TaskLimits, type TaskName } from '../../core/model.ts';
+import { compilePayloadSchema, type PayloadCheck } from '../payload-schema.ts';
+import { invalid } from '../validate.ts';
+import { TASKS, type TaskInput, type TaskOption } from './tasks.ts';
+
+/** Values of a task's options by name. */
+export type TaskValues = Readonly<Record<string, unknown>>;
+
+/** What only the stage sets. */
+const OF_STAGE: Readonly<Record<keyof TaskLimits, TaskOption | { readonly type: 'array'; readonly default: unknown }>> =
+  {
+    threads: { type: 'integer', minimum: 1, maximum: 1024, description: 'Threads of a run' },
+    device: {
+      ...{ type: 'string', enum: ['cpu', 'cuda', 'dml', 'coreml', 'webgpu'], default: 'cpu' },
+      description: 'Where the model runs',
+    },
+    maxMegapixels: {
+      ...{ type: 'number', minimum: 0.001, maximum: 1000, default: 50 },
+      description: 'Largest picture, in millions of pixels',
+    },
+    maxSeconds: {
+      ...{ type: 'number', minimum: 0.1, maximum: 86_400, default: 600 },
+      description: 'Longest sound, in seconds',
+    },
+    batch: { type: 'boolean', description: 'true: inputs run together whatever a trial shows; false: one by one' },
+    examples: { type: 'array', default: [] },
+  };
+
+/** Returns the JSON Schema of the options that a request may set. */
+export function optionsSchema(task: TaskName): PayloadSchema & object {
+  return { type: 'object', properties: TASKS[task].options, additionalProperties: false };
+}
+
+/**
+ * Reads the `init` of a stage: options of its task, and what only the stage sets.
+ * @throws ModeletError `config_invalid`, also for an unknown option: a mistyped name must not be ignored.
+ */
+export function parseTaskInit(
+  task: TaskName,
+  init: unknown,
+): { readonly options: TaskValues; readonly limits: TaskLimits } {
+  const { options } = TASKS[task];
+  const schema = { type: 'object', properties: { ...options, ...OF_STAGE }, additionalProperties: false };
+  const [problem] = compilePayloadSchema(schema)(init, false) ?? [];
+  if (problem) throw invalid(`init${problem.path}: ${problem.message}${knownNames(problem.keyword, task)}`);
+  const given = init as Record<string, unknown>;
+  const isOfStage = ([name]: readonly [string, unknown]): boolean => Object.hasOwn(OF_STAGE, name);
+  const entries = Object.entries(given);
+  return {
+    options: Object.fromEntries(entries.filter((entry) => !isOfStage(entry))),
+    limits: {
+      ...{ threads: null, batch: null },
+      ...(defaultsOf(OF_STAGE) as object),
+      ...Object.fromEntries(entries.filter(isOfStage)),
+    } as TaskLimits,
+  };
+}
+
+function knownNames(keyword: string, task: TaskName): string {
+  if (keyword !== 'additionalProperties') return '';
+  return `; there are ${[...Object.keys(TASKS[task].options), ...Object.keys(OF_STAGE)].join(', ')}`;
+}
+
+function defaultsOf(options: Readonly<Record<string, { readonly default?: unknown }>>): TaskValues {
+  const entries = Object.entries(options).filter(([, option]) => 'default' in option);
+  return Object.fromEntries(entries.map(([name, option]) => [name, option.default]));
+}
+
+/** Reads the options of requests to one stage. */
+export class TaskOptions {
+  readonly #task: TaskName;
+  readonly #ofStage: TaskValues;
+  #check: PayloadCheck | null = null;
+
+  constructor(task: TaskName, ofStage: TaskValues) {
+    this.#task = task;
+    this.#ofStage = { ...defaultsOf(TASKS[task].options), ...ofStage };
+  }
+
+  /**
+   * Returns the options of a request: its own, else those of the stage, else the defaults.
+   * @throws ModeletError `invalid_input` if the request has others, or if one is missing
+   */
+  of(given: unknown): TaskValues {
+    const values = given === undefined ? this.#ofStage : { ...this.#ofStage, ...this.#checked(given) };
+    for (const name of Object.keys(TASKS[this.#task].options)) {
+      if (values[name] !== undefined) continue;
+      throw new ModeletError('invalid_input', `the option ${name} is missing: the stage or the request must set it`);
+    }
+    return values;
+  }
+
+  #checked(given: unknown): TaskValues {
+    this.#check ??= compilePayloadSchema(optionsSchema(this.#task));
+    const problems = this.#check(given, true);
+    if (!problems) return given as TaskValues;
+    const text = problems.map(({ path, message }) => `options${path} ${message}`).join('; ');
+    throw new ModeletError('invalid_input', text, { details: problems });
+  }
+}
+
+/** The part of the table of tasks that the dialog of a stage shows; the build writes it there. */
+interface DialogTask {
+  readonly input: TaskInput;
+  /** Its own options, and the limit for its kind of input. */
+  readonly options: Readonly<Record<string, Omit<TaskOption, 'description'>>>;
+}
+
+const LIMITS: Readonly<Partial<Record<TaskInput, keyof typeof OF_STAGE>>> = {
+  picture: 'maxMegapixels',
+  sound: 'maxSeconds',
+};
+
+export const DIALOG_TASKS: Readonly<Record<string, DialogTask>> = Object.fromEntries(
+  TASK_NAMES.map((name) => {
+    const { input, options } = TASKS[name];
+    const limit = LIMITS[input];
+    const all = { ...options, ...(limit ? { [limit]: OF_STAGE[limit] } : {}) };
+    return [
+      name,
+      { input, options: Object.fromEntries(Object.entries(all).map(([key, option]) => [key, shown(option)])) },
+    ];
+  }),
+);
+
+function shown(option: object): DialogTask['options'][string] {
+  const { type, default: usual, enum: choices } = option as TaskOption;
+  return { type, ...(usual === undefined ? {} : { default: usual }), ...(choices ? { enum: choices } : {}) };
+}

@@ -1,0 +1,306 @@
+/**
+ * The tasks of known models, by the names that hubs and their library give them. One entry says all that is known of a
+ * task: what goes in, which options it has, how the library is called, and what comes out. The dialog, the check at a
+ * deploy, the worker and the documents read this table.
+ */
+import type { PayloadSchema, TaskName } from '../../core/model.ts';
+
+/** What a task takes, see worker/tasks/inputs.ts. */
+export type TaskInput = 'picture' | 'text' | 'question' | 'prompt' | 'sound';
+
+/** Media types of files that are an input as they stand. */
+export const INPUT_TYPES: Readonly<Record<TaskInput, readonly string[]>> = {
+  picture: ['image/*', 'application/octet-stream'],
+  sound: ['audio/*', 'application/octet-stream'],
+  text: ['text/plain'],
+  prompt: ['text/plain'],
+  question: [],
+};
+
+/** What becomes of the library's answer, see worker/tasks/results.ts. */
+export type TaskForm =
+  | 'scores'
+  | 'ranking'
+  | 'boxes'
+  | 'depth'
+  | 'embedding'
+  | 'entities'
+  | 'answers'
+  | 'words'
+  | 'transcript';
+
+/** JSON Schema of one option. */
+export interface TaskOption {
+  readonly type: 'integer' | 'number' | 'boolean' | 'string' | 'array';
+  readonly description: string;
+  readonly default?: unknown;
+  readonly enum?: readonly string[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly items?: { readonly type: 'string'; readonly minLength: 1 };
+  readonly minItems?: number;
+}
+
+export interface Task {
+  readonly input: TaskInput;
+  /** Files that the task needs, besides the configuration of the model and its weights. */
+  readonly files: readonly string[];
+  /** What a request may set, too. One without a default must be set. */
+  readonly options: Readonly<Record<string, TaskOption>>;
+  /** Whether one call of the library computes several inputs together. */
+  readonly together: boolean;
+  /** The option that the library takes as an argument behind the input. */
+  readonly argument?: string;
+  /** Names of the other options in the library. An option that is not here is read by the form of the result. */
+  readonly names: Readonly<Record<string, string>>;
+  readonly form: TaskForm;
+  readonly result: Readonly<Record<string, unknown>>;
+}
+
+const PROCESSOR = 'preprocessor_config.json';
+const TOKENIZER: readonly string[] = ['tokenizer.json', 'tokenizer_config.json'];
+
+const score = { type: 'number', description: 'From 0 to 1' };
+const text = { type: 'string' };
+const listOf = (properties: Readonly<Record<string, unknown>>): PayloadSchema & object => ({
+  type: 'array',
+  items: { type: 'object', required: Object.keys(properties), properties },
+});
+const SCORES = { ...listOf({ label: text, score }), description: 'The highest score first' };
+const EMBEDDING = { type: 'array', items: { type: 'number' }, description: 'A vector; a Float32Array in a flow' };
+const pixel = { type: 'integer', description: 'In pixels of the picture as a person sees it' };
+const seconds = { type: ['number', 'null'], description: 'In seconds' } as const;
+
+const topK = (by: number): TaskOption => ({
+  ...{ type: 'integer', minimum: 1, maximum: 1000, default: by },
+  description: 'Most entries of a result',
+});
+const LABELS: TaskOption = {
+  ...{ type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1 },
+  description: 'The names to choose from',
+};
+const template = (by: string): TaskOption => ({
+  ...{ type: 'string', default: by },
+  description: 'The sentence that the model compares; {} stands for a label',
+});
+const NORMALIZE: TaskOption = { type: 'boolean', default: true, description: 'Whether a vector gets the length 1' };
+const pooling = (...of: readonly string[]): TaskOption => ({
+  ...{ type: 'string', enum: of, default: of[0] as string },
+  description: 'How one vector is made of those of all parts',
+});
+
+export const TASKS: Readonly<Record<TaskName, Task>> = {
+  'image-classification': {
+    input: 'picture',
+    files: [PROCESSOR],
+    options: { topK: topK(5) },
+    together: true,
+    names: { topK: 'top_k' },
+    form: 'scores',
+    result: SCORES,
+  },
+  'object-detection': {
+    input: 'picture',
+    files: [PROCESSOR],
+    options: {
+      threshold: {
+        ...{ type: 'number', minimum: 0, maximum: 1, default: 0.5 },
+        description: 'Least score of an object',
+      },
+    },
+    // The library takes one picture at a time.
+    together: false,
+    names: { threshold: 'threshold' },
+    form: 'boxes',
+    result: listOf({
+      label: text,
+      score,
+      box: {
+        type: 'object',
+        required: ['xmin', 'ymin', 'xmax', 'ymax'],
+        properties: { xmin: pixel, ymin: pixel, xmax: pixel, ymax: pixel },
+      },
+    }),
+  },
+  'zero-shot-image-classification': {
+    input: 'picture',
+    files: [PROCESSOR, ...TOKENIZER],
+    options: { labels: LABELS, template: template('This is a photo of {}') },
+    together: true,
+    argument: 'labels',
+    names: { template: 'hypothesis_template' },
+    form: 'scores',
+    result: SCORES,
+  },
+  'depth-estimation': {
+    input: 'picture',
+    files: [PROCESSOR],
+    options: {},
+    together: true,
+    names: {},
+    form: 'depth',
+    result: {
+      type: 'object',
+      required: ['width', 'height', 'depth'],
+      properties: {
+        width: pixel,
+        height: pixel,
+        depth: {
+          ...{ type: 'array', items: { type: 'number' } },
+          description: 'One number for each pixel, row by row; a Float32Array in a flow',
+        },
+      },
+    },
+  },
+  'image-feature-extraction': {
+    input: 'picture',
+    files: [PROCESSOR],
+    options: { pooling: pooling('cls', 'mean', 'pooler'), normalize: NORMALIZE },
+    together: true,
+    names: {},
+    form: 'embedding',
+    result: EMBEDDING,
+  },
+  'text-classification': {
+    input: 'text',
+    files: TOKENIZER,
+    options: { topK: topK(5) },
+    together: true,
+    names: { topK: 'top_k' },
+    form: 'scores',
+    result: SCORES,
+  },
+  'zero-shot-classification': {
+    input: 'text',
+    files: TOKENIZER,
+    options: {
+      labels: LABELS,
+      template: template('This example is {}.'),
+      multiLabel: { type: 'boolean', default: false, description: 'Whether several labels may be right' },
+    },
+    // The library runs one text and one label at a time.
+    together: false,
+    argument: 'labels',
+    names: { template: 'hypothesis_template', multiLabel: 'multi_label' },
+    form: 'ranking',
+    result: SCORES,
+  },
+  'token-classification': {
+    input: 'text',
+    files: TOKENIZER,
+    options: {
+      group: { type: 'boolean', default: true, description: 'Whether the parts of one name are one entry' },
+    },
+    together: true,
+    names: {},
+    form: 'entities',
+    result: listOf({ label: text, score, word: text }),
+  },
+  'question-answering': {
+    input: 'question',
+    files: TOKENIZER,
+    options: {
+      context: {
+        type: 'string',
+        default: '',
+        description: 'The text with the answers, if the input is a question alone',
+      },
+      topK: topK(1),
+    },
+    together: true,
+    names: { topK: 'top_k' },
+    form: 'answers',
+    result: listOf({ answer: text, score }),
+  },
+  'feature-extraction': {
+    input: 'text',
+    files: TOKENIZER,
+    options: { pooling: pooling('mean', 'cls', 'last_token'), normalize: NORMALIZE },
+    together: true,
+    names: { pooling: 'pooling' },
+    form: 'embedding',
+    result: EMBEDDING,
+  },
+  'text-generation': {
+    input: 'prompt',
+    files: TOKENIZER,
+    options: {
+      maxTokens: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 256, description: 'Most new tokens' },
+      temperature: {
+        ...{ type: 'number', minimum: 0, maximum: 5, default: 0 },
+        description: '0: always the likeliest token',
+      },
+      topP: {
+        ...{ type: 'number', minimum: 0, maximum: 1, default: 1 },
+        description: 'Chooses among the likeliest tokens that have this probability together',
+      },
+      topK: {
+        ...{ type: 'integer', minimum: 0, maximum: 100_000, default: 50 },
+        description: 'Chooses among so many tokens. 0: among all',
+      },
+      repetitionPenalty: {
+        ...{ type: 'number', minimum: 0.1, maximum: 10, default: 1 },
+        description: 'Above 1: tokens that were there before are less likely',
+      },
+    },
+    together: false,
+    names: {
+      ...{ maxTokens: 'max_new_tokens', temperature: 'temperature', topP: 'top_p', topK: 'top_k' },
+      repetitionPenalty: 'repetition_penalty',
+    },
+    form: 'words',
+    result: {
+      type: 'object',
+      required: ['text', 'finish_reason', 'usage'],
+      properties: {
+        text,
+        finish_reason: { enum: ['stop', 'length'] },
+        usage: {
+          type: 'object',
+          properties: {
+            prompt_tokens: { type: 'integer' },
+            completion_tokens: { type: 'integer' },
+            total_tokens: { type: 'integer' },
+          },
+        },
+      },
+    },
+  },
+  'automatic-speech-recognition': {
+    input: 'sound',
+    files: [PROCESSOR, ...TOKENIZER],
+    options: {
+      language: {
+        type: 'string',
+        default: '',
+        description: 'Language of the speech, for Whisper. Blank: the model finds it',
+      },
+      translate: { type: 'boolean', default: false, description: 'Whether Whisper translates to English' },
+      timestamps: {
+        ...{ type: 'string', enum: ['none', 'segments', 'words'], default: 'none' },
+        description: 'Whether the result has the times of its parts, for Whisper',
+      },
+      chunkSeconds: {
+        ...{ type: 'number', minimum: 0, maximum: 3600, default: 30 },
+        description: 'Whisper hears longer sounds piece by piece. 0: only the first 30 s',
+      },
+    },
+    together: false,
+    names: {},
+    form: 'transcript',
+    result: {
+      type: 'object',
+      required: ['text'],
+      properties: { text, parts: listOf({ text, start: seconds, end: seconds }) },
+    },
+  },
+  'audio-classification': {
+    input: 'sound',
+    files: [PROCESSOR],
+    options: { topK: topK(5) },
+    together: false,
+    names: { topK: 'top_k' },
+    form: 'scores',
+    result: SCORES,
+  },
+};

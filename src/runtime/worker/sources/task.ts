@@ -1,0 +1,82 @@
+/** Makes a modelet from a known model: a folder with a model and its processor or tokenizer, and the task that it does. */
+import { TaskOptions } from '../../../config/tasks/task-options.ts';
+import { TASKS } from '../../../config/tasks/tasks.ts';
+import { systemClock } from '../../../core/clock.ts';
+import { asError, ModeletError } from '../../../core/errors.ts';
+import type { BatchWarning } from '../../../core/model.ts';
+import { usableThreads } from '../../../process/cpu-quota.ts';
+import { proveBatch } from '../batch/proof.ts';
+import { type LoadedModelet, type LoadSource, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
+import { TaskCalls } from '../tasks/calls.ts';
+import { examplesFor } from '../tasks/examples.ts';
+import { generate } from '../tasks/generate.ts';
+import { inputReader, inputSchemaOf, type PreparedInput, type Prompt, type ReadInput } from '../tasks/inputs.ts';
+import { loadLibrary, openPipeline, type TaskSource } from '../tasks/library.ts';
+
+/** No user code runs here, so any failure comes from the folder, its options, or the missing library. */
+export const loadTask: LoadSource<TaskSource> = async (source, definition, context): Promise<LoadedModelet> => {
+  try {
+    return await open(source, definition, context);
+  } catch (thrown) {
+    // With a graphics card a retry may succeed: it may have room for the model later.
+    if (source.limits.device !== 'cpu') throw thrown;
+    throw new ModeletError('config_invalid', asError(thrown).message, { cause: thrown });
+  }
+};
+
+const open: LoadSource<TaskSource> = async (source, { requireFrom }, { cpus, log }) => {
+  const { task, limits, soleWorker } = source;
+  const libraries = await loadLibrary(requireFrom);
+  const threads = limits.threads ?? (cpus ? usableThreads(cpus.length) : soleWorker ? usableThreads() : 1);
+  const pipeline = await openPipeline(libraries.library, source, { threads });
+  const read = inputReader(source, libraries, pipeline);
+  const calls = new TaskCalls(task, pipeline, new TaskOptions(task, source.options));
+  const examples = await examplesFor(source, libraries.sharp);
+  log.info(`${task} by a model of the type ${String(pipeline.model.config['model_type'])}, ${source.precision}`);
+  const common = {
+    ...NO_STATICS,
+    examples,
+    documented: { inputSchema: inputSchemaOf(task), outputSchema: TASKS[task].result },
+    setup: () => {},
+    preprocess: read,
+    teardown: () => pipeline.dispose(),
+  };
+  if (TASKS[task].form === 'words') {
+    return {
+      ...common,
+      batch: false,
+      predict: (input, meta, { signal }) => {
+        const { value, own } = input as PreparedInput;
+        const options = calls.optionsOf(own, meta as RequestMeta);
+        return generate(libraries.library, pipeline, value as Prompt, options, signal);
+      },
+    };
+  }
+  const run = (inputs: readonly PreparedInput[], metas: readonly RequestMeta[]): Promise<unknown[]> =>
+    calls.run(inputs, metas);
+  return {
+    ...common,
+    batch: true,
+    batching: await batchingOf(source, examples, read, run),
+    predict: (inputs, metas) => run(inputs as PreparedInput[], metas as RequestMeta[]),
+  };
+};
+
+/** Tries whether a batch answers as single calls do: padding, and quantised weights, may let inputs change each other. */
+async function batchingOf(
+  { task, limits }: TaskSource,
+  examples: readonly unknown[],
+  read: ReadInput,
+  run: (inputs: readonly PreparedInput[], metas: readonly RequestMeta[]) => Promise<readonly unknown[]>,
+): Promise<BatchWarning | null> {
+  if (!TASKS[task].together || limits.batch !== null) {
+    return limits.batch === false ? { items: 'singly', text: 'items run one by one: the stage is set so' } : null;
+  }
+  const rows = await Promise.all(examples.map(async (example) => read(example))).catch(() => []);
+  const proof = await proveBatch(rows, {
+    clock: systemClock,
+    run: (tried) => run(tried, []),
+    enlarged: () => [],
+  });
+  return proof.tag === 'differs' ? { items: 'singly', text: `items run one by one: ${proof.why}` } : null;
+}

@@ -1,0 +1,104 @@
+/** Calls the pipeline of a task: inputs with the same options together if it takes several, else one by one. */
+import type { TaskOptions, TaskValues } from '../../../config/tasks/task-options.ts';
+import { TASKS } from '../../../config/tasks/tasks.ts';
+import { asError } from '../../../core/errors.ts';
+import type { TaskName } from '../../../core/model.ts';
+import type { RequestMeta } from '../modelet/modelet.ts';
+import type { AskedQuestion, PreparedInput } from './inputs.ts';
+import type { TaskPipeline } from './library.ts';
+import { RESULTS } from './results.ts';
+
+/** Inputs that run in one call. */
+interface Group {
+  readonly options: TaskValues;
+  readonly at: number[];
+}
+
+export class TaskCalls {
+  readonly #task: TaskName;
+  readonly #pipeline: TaskPipeline;
+  readonly #options: TaskOptions;
+
+  constructor(task: TaskName, pipeline: TaskPipeline, options: TaskOptions) {
+    this.#task = task;
+    this.#pipeline = pipeline;
+    this.#options = options;
+  }
+
+  /** Returns a result or an Error for each input. Inputs of a call that fails share its error. */
+  async run(inputs: readonly PreparedInput[], metas: readonly RequestMeta[]): Promise<unknown[]> {
+    const results: unknown[] = new Array(inputs.length);
+    const groups = new Map<string, Group>();
+    for (const [at, { own }] of inputs.entries()) {
+      try {
+        const options = this.optionsOf(own, metas[at]);
+        const key = TASKS[this.#task].together ? JSON.stringify(options) : String(at);
+        const group = groups.get(key) ?? { options, at: [] };
+        groups.set(key, group);
+        group.at.push(at);
+      } catch (thrown) {
+        results[at] = thrown;
+      }
+    }
+    for (const { options, at } of groups.values()) {
+      const answers = await this.#call(
+        at.map((index) => inputs[index] as PreparedInput),
+        options,
+      );
+      for (const [position, index] of at.entries()) results[index] = answers[position];
+    }
+    return results;
+  }
+
+  /** The options of a message, below those in the input. @throws ModeletError `invalid_input` */
+  optionsOf(own: unknown, meta: RequestMeta | undefined): TaskValues {
+    const ofMessage = meta?.modelet?.options;
+    if (ofMessage === undefined || ofMessage === null) return this.#options.of(own ?? undefined);
+    const isPlain = typeof own === 'object' && own !== null && typeof ofMessage === 'object';
+    return this.#options.of(isPlain ? { ...ofMessage, ...own } : (own ?? ofMessage));
+  }
+
+  async #call(inputs: readonly PreparedInput[], options: TaskValues): Promise<readonly unknown[]> {
+    const { form, argument } = TASKS[this.#task];
+    const values = inputs.map(({ value }) => value);
+    try {
+      const given = [
+        ...(form === 'answers' ? questions(values as AskedQuestion[], options) : [values]),
+        ...(argument === undefined ? [] : [options[argument]]),
+        namedOptions(this.#task, options),
+      ];
+      const answer = await this.#pipeline(...given);
+      return RESULTS[form as Exclude<typeof form, 'words'>](answer, values, options);
+    } catch (thrown) {
+      const error = asError(thrown);
+      return inputs.map(() => error);
+    }
+  }
+}
+
+function questions(inputs: readonly AskedQuestion[], options: TaskValues): string[][] {
+  return [inputs.map(({ question }) => question), inputs.map(({ context }) => context ?? String(options['context']))];
+}
+
+/** Returns the options by the names of the library. */
+export function namedOptions(task: TaskName, options: TaskValues): object {
+  const { names, form } = TASKS[task];
+  const named = Object.entries(names).map(([name, inLibrary]) => [inLibrary, options[name]] as const);
+  return {
+    ...Object.fromEntries(named),
+    ...(form === 'entities' || form === 'transcript' || form === 'embedding' ? derived(form, options) : {}),
+  };
+}
+
+/** Returns options of the library that are no option of a task as they stand. */
+function derived(form: 'entities' | 'transcript' | 'embedding', options: TaskValues): object {
+  if (form === 'entities') return { aggregation_strategy: options['group'] ? 'simple' : 'none' };
+  if (form === 'embedding') return options['pooling'] === 'pooler' ? { pool: true } : {};
+  const { language, translate, timestamps, chunkSeconds } = options;
+  return {
+    ...(language ? { language } : {}),
+    ...(translate ? { task: 'translate' } : {}),
+    ...(timestamps === 'none' ? {} : { return_timestamps: timestamps === 'words' ? 'word' : true }),
+    ...(chunkSeconds ? { chunk_length_s: chunkSeconds } : {}),
+  };
+}

@@ -1,0 +1,170 @@
+/**
+ * Loads known models with @huggingface/transformers. This package does not include it: the user installs it. Nothing here
+ * reaches a network: a model comes from its folder.
+ */
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { asError } from '../../../core/errors.ts';
+import type { StageSource } from '../../../core/model.ts';
+
+const PACKAGE = '@huggingface/transformers';
+/** The first version whose pipelines do what this folder expects. */
+const LEAST = [4, 3];
+
+export type TaskSource = Extract<StageSource, { kind: 'task' }>;
+
+/** A picture as the library takes it. */
+export interface RawImage {
+  readonly width: number;
+  readonly height: number;
+  rgb(): RawImage;
+}
+
+/** An array of numbers of the library. */
+export interface LibraryTensor {
+  readonly dims: readonly number[];
+  readonly data: ArrayLike<number>;
+}
+
+export interface Tokenizer {
+  apply_chat_template(messages: readonly unknown[], options: object): string;
+}
+
+/** A task with its model, loaded. */
+export interface TaskPipeline {
+  (...given: readonly unknown[]): Promise<unknown>;
+  readonly tokenizer?: Tokenizer;
+  readonly model: { readonly config: Readonly<Record<string, unknown>> };
+  readonly processor?: { readonly feature_extractor?: { readonly config: { readonly sampling_rate?: number } } };
+  dispose(): Promise<void>;
+}
+
+export interface Streamer {
+  readonly callback_function: (text: string) => void;
+}
+
+/** The part of the library that this folder uses. */
+export interface Library {
+  readonly env: Record<string, unknown> & { readonly version: string };
+  readonly pipeline: (task: string, model: string, options: object) => Promise<TaskPipeline>;
+  readonly RawImage: new (data: Uint8ClampedArray, width: number, height: number, channels: number) => RawImage;
+  readonly TextStreamer: new (tokenizer: unknown, options: object) => Streamer;
+  readonly InterruptableStoppingCriteria: new () => { interrupt(): void };
+  readonly ModelRegistry: {
+    get_pipeline_files(task: string, model: string, options: object): Promise<readonly string[]>;
+  };
+}
+
+/** A picture that sharp decodes. */
+export interface Sharp {
+  metadata(): Promise<{ readonly width?: number; readonly height?: number }>;
+  rotate(): Sharp;
+  toColourspace(name: string): Sharp;
+  raw(): Sharp;
+  png(): Sharp;
+  toBuffer(options: { readonly resolveWithObject: true }): Promise<{
+    readonly data: Buffer;
+    readonly info: { readonly width: number; readonly height: number; readonly channels: number };
+  }>;
+}
+
+export type OpenSharp = (bytes: Uint8Array, options: object) => Sharp;
+
+/** The library, and the decoder of pictures that it brings along. */
+export interface Libraries {
+  readonly library: Library;
+  readonly sharp: OpenSharp;
+  /** Imports a package that lies beside them; null: it is not installed. */
+  readonly optional: (name: string) => Promise<object | null>;
+}
+
+/**
+ * @param requireFrom folder with the user's modules
+ * @throws Error for users: it is missing, too old, or does not load
+ */
+export async function loadLibrary(requireFrom: string): Promise<Libraries> {
+  const found = find(requireFrom, PACKAGE);
+  if (!found) {
+    throw new Error(
+      `${PACKAGE} is not installed: press the button that installs it in the dialog of the stage, or run "npm install ${PACKAGE} --ignore-scripts" in ${requireFrom}, then restart the stage's workers`,
+    );
+  }
+  try {
+    const library = (await import(pathToFileURL(found).href)) as Library;
+    const version = library.env.version.split('.').map(Number);
+    const isOld =
+      (version[0] ?? 0) < (LEAST[0] as number) || (version[0] === LEAST[0] && (version[1] ?? 0) < (LEAST[1] as number));
+    if (isOld) throw new Error(`version ${library.env.version} is too old: ${LEAST.join('.')} or newer is needed`);
+    const refuse = (url: unknown): never => {
+      throw new Error(`the model asks for ${String(url)}, and known models are read from their folder only`);
+    };
+    Object.assign(library.env, { allowRemoteModels: false, useFSCache: false, useWasmCache: false, fetch: refuse });
+    // Its warnings go to the output of the worker.
+    library.env['logLevel'] = 40;
+    const sharp = createRequire(found)('sharp') as OpenSharp;
+    const optional = async (name: string): Promise<object | null> => {
+      const file = find(requireFrom, name);
+      return file ? import(pathToFileURL(file).href) : null;
+    };
+    return { library, sharp, optional };
+  } catch (cause) {
+    throw new Error(`${PACKAGE} is installed but does not load: ${asError(cause).message}`, { cause });
+  }
+}
+
+/** Returns the entry of a package for `import`, or null. If this package is linked from elsewhere, it may lie beside it there. */
+function find(requireFrom: string, name: string): string | null {
+  for (const from of [join(requireFrom, 'package.json'), import.meta.url]) {
+    for (const modules of createRequire(from).resolve.paths(name) ?? []) {
+      const folder = join(modules, name);
+      if (!existsSync(join(folder, 'package.json'))) continue;
+      const { exports, main } = createRequire(from)(join(folder, 'package.json')) as Readonly<Record<string, unknown>>;
+      const entry = entryOf(exports) ?? (typeof main === 'string' ? main : null);
+      if (entry !== null) return join(folder, entry);
+    }
+  }
+  return null;
+}
+
+/** Follows the conditions of an import in Node.js. */
+function entryOf(exports: unknown): string | null {
+  if (typeof exports === 'string') return exports;
+  if (exports === null || typeof exports !== 'object') return null;
+  const conditions = exports as Readonly<Record<string, unknown>>;
+  for (const name of ['.', 'node', 'import', 'default']) {
+    const entry = entryOf(conditions[name]);
+    if (entry !== null) return entry;
+  }
+  return null;
+}
+
+export interface PipelineOptions {
+  /** Threads of a run. */
+  readonly threads: number;
+}
+
+/** @throws Error that names the files which the folder lacks, or why the library cannot load them */
+export async function openPipeline(
+  { pipeline, ModelRegistry }: Library,
+  { task, folder, subfolder, precision: dtype, limits: { device } }: TaskSource,
+  { threads }: PipelineOptions,
+): Promise<TaskPipeline> {
+  const session_options = {
+    intraOpNumThreads: threads,
+    interOpNumThreads: 1,
+    executionMode: 'sequential',
+    // Only fatal messages: the runtime also throws its errors.
+    logSeverityLevel: 4,
+  };
+  try {
+    return await pipeline(task, folder, { dtype, device, subfolder, session_options, local_files_only: true });
+  } catch (cause) {
+    const files =
+      subfolder === '' ? [] : await ModelRegistry.get_pipeline_files(task, folder, { dtype, device }).catch(() => []);
+    const missing = files.filter((name) => !existsSync(join(folder, name)));
+    if (missing.length > 0) throw new Error(`the folder ${folder} lacks ${missing.join(', ')}`, { cause });
+    throw new Error(`the model in ${folder} cannot be used for ${task}: ${asError(cause).message}`, { cause });
+  }
+}

@@ -1,0 +1,96 @@
+/** Reads pictures: files of any kind that sharp decodes, turned as their EXIF data say, and pixels. */
+import { types } from 'node:util';
+import { asError } from '../../../core/errors.ts';
+import { beyondLimit, fileBytes, type InputFields, isFields, notTaken } from './files.ts';
+import type { Libraries, RawImage } from './library.ts';
+
+const MILLION = 1_000_000;
+const WHAT =
+  'a picture is the bytes of a file, base64, a data URL, {data, width, height, channels} with bytes, or an object of sharp or Jimp';
+
+interface Pixels {
+  readonly data: unknown;
+  readonly width: number;
+  readonly height: number;
+  /** Absent: as many as there are bytes for. */
+  readonly channels?: number | undefined;
+}
+
+export class Pictures {
+  readonly #libraries: Libraries;
+  readonly #mostPixels: number;
+
+  constructor(libraries: Libraries, maxMegapixels: number) {
+    this.#libraries = libraries;
+    this.#mostPixels = maxMegapixels * MILLION;
+  }
+
+  /** @throws ModeletError `invalid_input` for what is no picture, `payload_too_large` for one with too many pixels */
+  read(value: unknown): RawImage | Promise<RawImage> {
+    const pixels = isFields(value) ? pixelsIn(value) : null;
+    if (pixels) return this.#raw(pixels);
+    const bytes = fileBytes(value);
+    if (bytes === null) throw notTaken(typeof value === 'string' ? `the text is not base64: ${WHAT}` : WHAT);
+    return this.#decode(bytes);
+  }
+
+  async #decode(bytes: Uint8Array): Promise<RawImage> {
+    try {
+      const opened = this.#libraries.sharp(bytes, { failOn: 'error', limitInputPixels: false });
+      const { width = 0, height = 0 } = await opened.metadata();
+      this.#checkSize(width, height);
+      const { data, info } = await opened.rotate().toColourspace('srgb').raw().toBuffer({ resolveWithObject: true });
+      return this.#make(data, info.width, info.height, info.channels);
+    } catch (thrown) {
+      const { message, code } = asError(thrown) as Error & { readonly code?: unknown };
+      throw code === 'payload_too_large' ? thrown : notTaken(`the picture cannot be read: ${message}`, thrown);
+    }
+  }
+
+  #raw({ data, width, height, channels }: Pixels): RawImage {
+    this.#checkSize(width, height);
+    const elements = Array.isArray(data) ? checkedBytes(data) : data;
+    const isBytes = types.isUint8Array(elements) || types.isUint8ClampedArray(elements);
+    if (!isBytes) throw notTaken('the pixels must be bytes: a Buffer, a Uint8Array, or whole numbers from 0 to 255');
+    const found = channels ?? elements.length / (width * height);
+    if (![1, 2, 3, 4].includes(found) || elements.length !== width * height * found)
+      throw notTaken(
+        `${elements.length} bytes are not ${width} x ${height} pixels of ${channels ?? '1 to 4'} channels`,
+      );
+    return this.#make(elements, width, height, found);
+  }
+
+  #make(data: Uint8Array | Uint8ClampedArray, width: number, height: number, channels: number): RawImage {
+    const bytes = new Uint8ClampedArray(data.buffer, data.byteOffset, data.length);
+    return new this.#libraries.library.RawImage(bytes, width, height, channels).rgb();
+  }
+
+  #checkSize(width: number, height: number): void {
+    const isSize = [width, height].every((side) => Number.isSafeInteger(side) && side > 0);
+    if (!isSize) throw notTaken(`the picture has no size: ${width} x ${height}`);
+    if (width * height <= this.#mostPixels) return;
+    throw beyondLimit(
+      `the picture has ${width} x ${height} pixels; the limit is ${this.#mostPixels / MILLION} million (maxMegapixels)`,
+    );
+  }
+}
+
+/** Finds pixels in an object: of its own, of Jimp, of sharp, or a tensor of the shape [height, width, channels]. */
+function pixelsIn(value: InputFields): Pixels | null {
+  const { bitmap, info, data, dims } = value;
+  if (isFields(bitmap)) return pixelsIn({ ...bitmap });
+  if (isFields(info)) return pixelsIn({ ...info, data });
+  if (Array.isArray(dims) && dims.length === 3) {
+    const [height, width, channels] = dims as number[];
+    return pixelsIn({ data, width, height, channels });
+  }
+  const { width, height, channels } = value;
+  if (typeof width !== 'number' || typeof height !== 'number') return null;
+  return { data, width, height, channels: typeof channels === 'number' ? channels : undefined };
+}
+
+function checkedBytes(data: readonly unknown[]): Uint8ClampedArray {
+  const isByte = (one: unknown): boolean => Number.isInteger(one) && (one as number) >= 0 && (one as number) <= 255;
+  if (!data.every(isByte)) throw notTaken('the pixels must be whole numbers from 0 to 255');
+  return Uint8ClampedArray.from(data as number[]);
+}

@@ -1,0 +1,94 @@
+/** Makes the result of one request of what the library answers: plain JSON and typed arrays, in the forms of the table of tasks. */
+import type { TaskValues } from '../../../config/tasks/task-options.ts';
+import type { TaskForm } from '../../../config/tasks/tasks.ts';
+import type { LibraryTensor, RawImage } from './library.ts';
+
+type Scored = { readonly label: string; readonly score: number };
+
+interface Ranking {
+  readonly labels: readonly string[];
+  readonly scores: readonly number[];
+}
+
+interface Entity {
+  readonly entity?: string;
+  readonly entity_group?: string;
+  readonly score: number;
+  readonly word: string;
+}
+
+interface Transcript {
+  readonly text: string;
+  readonly chunks?: readonly { readonly text: string; readonly timestamp: readonly (number | null)[] }[];
+}
+
+/** Splits an answer into those of its inputs, and makes each a result. Words have a form of their own, see generate.ts. */
+type MakeResults = (answer: unknown, inputs: readonly unknown[], options: TaskValues) => unknown[];
+
+const each =
+  <One>(make: (one: One) => unknown): MakeResults =>
+  (answer) =>
+    (answer as readonly One[]).map(make);
+
+/** With one entry each, the library gives no list for each. */
+const asList = <One>(one: One | readonly One[]): readonly One[] => (Array.isArray(one) ? one : [one as One]);
+
+export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words'>, MakeResults>> = {
+  scores: each((one: Scored | readonly Scored[]) => asList(one).map(({ label, score }) => ({ label, score }))),
+  ranking: each(({ labels, scores }: Ranking) => labels.map((label, at) => ({ label, score: scores[at] }))),
+  boxes: each((found: readonly (Scored & { readonly box: object })[]) =>
+    found.map(({ label, score, box }) => ({ label, score, box })),
+  ),
+  depth: (answer, inputs) =>
+    (answer as readonly { readonly predicted_depth: LibraryTensor }[]).map(({ predicted_depth: depth }, at) => {
+      const { width, height } = inputs[at] as RawImage;
+      return { width, height, depth: Float32Array.from(depth.data) };
+    }),
+  embedding: (answer, inputs, options) => embeddingsOf(answer as LibraryTensor, inputs.length, options),
+  entities: each((found: readonly Entity[]) =>
+    found.map(({ entity, entity_group, score, word }) => ({ label: entity_group ?? entity, score, word })),
+  ),
+  answers: each((one: object | readonly object[]) => asList(one)),
+  transcript: each(({ text, chunks }: Transcript) => ({
+    text,
+    ...(chunks && {
+      parts: chunks.map(({ text: part, timestamp: [start = null, end = null] }) => ({ text: part, start, end })),
+    }),
+  })),
+};
+
+/**
+ * Returns a vector for each input. The library has pooled those of texts; of pictures there may be one for each part,
+ * [parts, size], or one for each place, [size, height, width].
+ */
+function embeddingsOf({ dims, data }: LibraryTensor, count: number, options: TaskValues): Float32Array[] {
+  const all = Float32Array.from(data);
+  const size = all.length / count;
+  return Array.from({ length: count }, (_, at) => {
+    const pooled = pool(all.subarray(at * size, (at + 1) * size), dims.slice(1), options['pooling']);
+    return options['normalize'] ? normalized(pooled) : pooled;
+  });
+}
+
+function pool(values: Float32Array, dims: readonly number[], pooling: unknown): Float32Array {
+  const [first = 1, ...others] = dims;
+  if (others.length === 0) return values.slice();
+  if (others.length > 1) {
+    const places = values.length / first;
+    return Float32Array.from({ length: first }, (_, at) => mean(values, at * places, 1, places));
+  }
+  const [size = 1] = others;
+  if (pooling === 'cls') return values.slice(0, size);
+  return Float32Array.from({ length: size }, (_, at) => mean(values, at, size, first));
+}
+
+function mean(values: Float32Array, from: number, step: number, count: number): number {
+  let sum = 0;
+  for (let at = 0; at < count; at += 1) sum += values[from + at * step] as number;
+  return sum / count;
+}
+
+function normalized(vector: Float32Array): Float32Array {
+  const length = Math.hypot(...vector) || 1;
+  return vector.map((value) => value / length);
+}
