@@ -40,6 +40,8 @@ const PACKAGES = {
     'src/hosts/batch-queue.ts',
     'src/gate/store/process/bullmq-commands.ts',
   ],
+  acorn: ['src/node-red/functions/function-code.ts', 'src/node-red/functions/reachable-end.ts'],
+  'acorn-walk': ['src/node-red/functions/function-code.ts', 'src/node-red/functions/reachable-end.ts'],
   ajv: ['src/config/validate.ts', 'src/config/payload-schema.ts'],
   'ajv/dist/2020.js': ['src/config/payload-schema.ts'],
   'ajv-formats': ['src/config/payload-schema.ts'],

@@ -9,6 +9,7 @@ import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
+import { serveConversions } from '../functions/convert-route.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveInstall } from './install-route.ts';
@@ -78,6 +79,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   serveTrials(RED, pipeline);
   serveInstall(RED, mayWrite);
   serveWiring(RED);
+  serveConversions(RED);
   nameOwnAddress(RED);
 
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {

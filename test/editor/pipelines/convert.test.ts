@@ -1,0 +1,125 @@
+/** A function node becomes a stage and back, by the menu of the canvas and the list of actions. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { READY } from '../../fixtures/badges.ts';
+import { TAB } from '../../fixtures/flow.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
+
+declare const RED: {
+  readonly actions: { invoke(name: string): void };
+  readonly view: { select(node: string): void };
+};
+
+const session = sharedSession();
+
+const CODE = "// doubles\nmsg.payload = msg.payload * 2 + env.get('PLUS').length;\nreturn msg;";
+const TO_STAGE = 'modelets:function-to-stage';
+const TO_FUNCTION = 'modelets:stage-to-function';
+
+function flows(func: string, more: object = {}): object[] {
+  const place = { z: TAB.id, y: 100 };
+  return [
+    { ...TAB, env: [{ name: 'PLUS', value: 'abc', type: 'str' }] },
+    { id: 'g', type: 'group', z: TAB.id, name: 'work', nodes: ['parse'], style: {}, x: 254, y: 59, w: 172, h: 82 },
+    { ...place, id: 'in', type: 'link in', name: 'in', links: [], x: 115, wires: [['parse']] },
+    {
+      ...place,
+      ...{ id: 'parse', type: 'function', name: 'parse', g: 'g', x: 340, wires: [['out']] },
+      ...{ func, outputs: 1, timeout: 2, noerr: 0, initialize: 'node.log("on");', finalize: '', libs: [], ...more },
+    },
+    { ...place, id: 'out', type: 'debug', name: 'out', x: 550, wires: [] },
+  ];
+}
+
+async function select(editor: EditorPage, id: string): Promise<void> {
+  await editor.page.evaluate((selected) => RED.view.select(selected), id);
+}
+
+async function invoke(editor: EditorPage, action: string): Promise<void> {
+  await editor.page.evaluate((name) => RED.actions.invoke(name), action);
+}
+
+async function waitForType(editor: EditorPage, id: string, type: string): Promise<void> {
+  await editor.page.waitForFunction(
+    ([node, wanted]) =>
+      (RED as never as { nodes: { node(of: string): { type: string } } }).nodes.node(node).type === wanted,
+    [id, type] as const,
+  );
+}
+
+test('a function node becomes a stage with its code, place, group and wires, and one undo takes that back', async () => {
+  await session.inEditor(flows(CODE), async (editor) => {
+    const before = await editor.saved('parse');
+    await editor.node('parse').click({ button: 'right' });
+    const menu = editor.page.locator('#red-ui-workspace-context-menu');
+    await menu.getByText('Turn function nodes into modelet stages', { exact: true }).click();
+    await waitForType(editor, 'parse', 'modelet-stage');
+
+    const stage = await editor.saved('parse');
+    const [runtime, ...others] = await editor.configNodes();
+    assert.deepEqual([runtime?.type, others], ['modelet-runtime', []]);
+    assert.deepEqual([stage['source'], stage['code'], stage['setup']], ['inline', CODE, 'node.log("on");']);
+    assert.deepEqual(
+      [stage['runtime'], stage['runTimeoutMs'], stage['env']],
+      [runtime?.id, 2000, '{"PLUS":"$' + '{PLUS}"}'],
+    );
+    for (const kept of ['name', 'z', 'g', 'x', 'y', 'wires'] as const)
+      assert.deepEqual(stage[kept], before[kept], kept);
+    assert.deepEqual((await editor.saved('in')).wires, [['parse']]);
+    assert.deepEqual((await editor.saved('g'))['nodes'], ['parse']);
+
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    await waitForType(editor, 'parse', 'function');
+    assert.deepEqual([await editor.saved('parse'), await editor.configNodes()], [before, []]);
+    assert.deepEqual([(await editor.saved('in')).wires, (await editor.saved('g'))['nodes']], [[['parse']], ['parse']]);
+
+    await editor.page.keyboard.press('ControlOrMeta+y');
+    await waitForType(editor, 'parse', 'modelet-stage');
+    assert.deepEqual(await editor.saved('parse'), stage);
+    await editor.deploy();
+    await editor.waitForBadge('parse', READY);
+
+    await select(editor, 'parse');
+    await invoke(editor, TO_FUNCTION);
+    await waitForType(editor, 'parse', 'function');
+    const { func, timeout, initialize } = await editor.saved('parse');
+    assert.deepEqual([func, timeout, initialize], [CODE, 2, 'node.log("on");']);
+  });
+});
+
+test('the action names by line what a worker does not have, and marks it if the node becomes a stage anyway', async () => {
+  const code =
+    "const count = flow.get('count') || 0;\nflow.set('count', count + 1);\nmsg.payload = count;\nreturn [msg, null];";
+  await session.inEditor(flows(code, { outputs: 2, wires: [['out'], []] }), async (editor) => {
+    await select(editor, 'parse');
+    await invoke(editor, TO_STAGE);
+    const asked = editor.page.locator('.red-ui-notification', { hasText: 'does not work the same way' });
+    await asked.waitFor();
+    assert.deepEqual(await asked.locator('li').allTextContents(), [
+      'On Message, line 1: 2: a stage has one output',
+      'On Message, line 1: flow.get: the context stores are in the Node-RED process; a worker cannot reach them',
+      'On Message, line 2: flow.set: the context stores are in the Node-RED process; a worker cannot reach them',
+      'On Message, line 4: return [msg, null];: a stage has one output',
+    ]);
+    await asked.getByRole('button', { name: 'Cancel' }).click();
+    await asked.waitFor({ state: 'detached' });
+    assert.equal((await editor.saved('parse')).type, 'function');
+
+    await invoke(editor, TO_STAGE);
+    await asked.getByRole('button', { name: 'Convert and mark the lines' }).click();
+    await waitForType(editor, 'parse', 'modelet-stage');
+    const lines = String((await editor.saved('parse'))['code']).split('\n');
+    assert.deepEqual(
+      lines.map((line) => (line.startsWith('// modelet: ') ? 'mark' : line)),
+      ['mark', 'mark', ...code.split('\n').flatMap((line, at) => (at === 1 || at === 3 ? ['mark', line] : [line]))],
+    );
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    await waitForType(editor, 'parse', 'function');
+    assert.deepEqual((await editor.saved('parse')).wires, [['out'], []]);
+
+    await select(editor, 'out');
+    await invoke(editor, TO_STAGE);
+    await editor.page.getByText('Select the function nodes that should become stages.').waitFor();
+  });
+});
