@@ -14,7 +14,7 @@ import { AccessTable } from '../http/access.ts';
 import { Tracing } from '../observe/export/tracing.ts';
 import { LoopMonitor } from '../observe/meters/loop.ts';
 import { allowedCpus } from '../process/affinity.ts';
-import { probeLauncher } from '../process/parent/launch.ts';
+import { type Launcher, probeLauncher } from '../process/parent/launch.ts';
 import { Registry } from '../runtime/service/registry.ts';
 import type { Machine } from '../runtime/service/runtime-pins.ts';
 import type { Service } from '../runtime/service/service.ts';
@@ -63,12 +63,17 @@ export function pipelineOf(RED: NodeAPI): Pipeline {
 export class Pipeline {
   readonly RED: NodeAPI;
   readonly live: LiveNodes = new LiveNodes();
-  /** Read before anything pins this process. */
-  readonly allowedCpus: readonly number[] = allowedCpus();
+  /** The cores are read before anything pins this process; the launcher is known when `#probed` resolves. */
+  readonly machine: Machine & { launcher: Launcher } = {
+    allowedCpus: allowedCpus(),
+    launcher: { setpriv: false, taskset: false },
+  };
+  readonly #probed: Promise<void>;
   /** The running paced splits. */
   readonly feeds: Feeds = new Feeds();
   /** Measures Node-RED's event loop while a runtime exists. */
   readonly loop: LoopMonitor = new LoopMonitor();
+  readonly registry: Registry;
   /** Set when Node-RED loads the gate node. */
   gates: GatePort = NO_GATES;
   readonly joins: Joins = new Joins(
@@ -85,26 +90,17 @@ export class Pipeline {
   readonly #tracing: Tracing;
   readonly #compiled: CompiledHost;
   readonly #hold: HttpHold;
-  readonly #registry: Registry;
   readonly #badges: StatusBadges;
   readonly context: RequestContext;
-  /** Resolves when `machine` is known. */
-  readonly #probed: Promise<void>;
-  #machine: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
   #deployment: Deployment = NOTHING_DEPLOYED;
-  /** Whether the user had started an SDK of OpenTelemetry when the flows started. */
-  #isTraced = false;
   #startedConfig: object | undefined;
   /** Distinguishes this start from a start that another deploy has overtaken. */
   #start = 0;
-  /** Builds the document of a runtime's endpoints; null until `documentedBy` is called. */
-  #writeApi: ((service: Service) => string) | null = null;
-  #describing: NodeJS.Immediate | null = null;
 
   constructor(RED: NodeAPI) {
     this.RED = RED;
-    this.#probed = probeLauncher(this.allowedCpus).then((launcher) => {
-      this.#machine = { allowedCpus: this.allowedCpus, launcher };
+    this.#probed = probeLauncher(this.machine.allowedCpus).then((launcher) => {
+      this.machine.launcher = launcher;
     });
     const clients = new HttpClients();
     this.#handover = new Handover(RED, {
@@ -117,12 +113,11 @@ export class Pipeline {
     this.#hold = new HttpHold(RED, clients, this.#compiled);
     this.#badges = new StatusBadges(this);
     const log = nodeRedLog(RED);
-    this.#registry = new Registry({
+    this.registry = new Registry({
       onChange: () => {
         this.gates.loadChanged();
         this.#badges.update();
       },
-      onDescribed: () => this.#describe(),
       clientsOf: (service) => this.access.of(service).clients.read(),
       log,
       shares: sharesKeptIn(ownFile(RED.settings, 'versions.json'), (message) => logWarning(RED, message)),
@@ -138,7 +133,7 @@ export class Pipeline {
       isCutOff: (id) => this.#handover.isCutOff(id),
       deployment: () => this.#deployment,
       gates: () => this.gates,
-      tracing: () => (this.#isTraced ? this.#tracing : null),
+      tracing: () => (this.#tracing.isOn ? this.#tracing : null),
       whenRunning: (deliver) => this.#arrivals.whenRunning(deliver),
     };
     this.#arrivals = new Arrivals({ context: this.context, joins: this.joins, feeds: this.feeds });
@@ -166,17 +161,7 @@ export class Pipeline {
   }
 
   get services(): readonly Service[] {
-    return this.#registry.services;
-  }
-
-  get machine(): Machine {
-    return this.#machine;
-  }
-
-  /** Sets who writes the OpenAPI documents of the engines that listen. A deploy, or a modelet that is ready, changes them. */
-  documentedBy(writeApi: (service: Service) => string): void {
-    this.#writeApi = writeApi;
-    this.#describe();
+    return this.registry.services;
   }
 
   /** Takes in a node until it closes, with the messages that it receives. */
@@ -196,7 +181,7 @@ export class Pipeline {
   /** Removes a node that closes. If the flows have stopped for good, also waits for the runtimes' processes to end. */
   async #remove(node: Node): Promise<void> {
     this.live.remove(node);
-    if (this.isStopped) await Promise.all([this.#registry.closeAll(), this.gates.closed(), this.trials.closeAll()]);
+    if (this.isStopped) await Promise.all([this.registry.closeAll(), this.gates.closed(), this.trials.closeAll()]);
   }
 
   showBadges(): void {
@@ -230,7 +215,7 @@ export class Pipeline {
     this.loop.stop();
     this.gates.closeAll(error);
     this.joins.failAll(error);
-    void this.#registry.closeAll();
+    void this.registry.closeAll();
     void this.trials.closeAll();
     this.#handover.end();
     this.#arrivals.wake();
@@ -243,10 +228,10 @@ export class Pipeline {
     const start = this.#start;
     await this.#probed;
     if (start !== this.#start) return;
-    this.#isTraced = this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
+    this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
     const flows = liveFlows(this.RED);
     try {
-      this.#registry.reconcile(usedRuntimes(this.live), this.#machine);
+      this.registry.reconcile(usedRuntimes(this.live), this.machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
       const services = new Map(this.services.map((service) => [service.id, service]));
       // Before the deploy, which leaves out what lets every client in.
@@ -289,19 +274,10 @@ export class Pipeline {
     }
     this.#deployment = { ...deployment, nodes };
     this.#compiled.serve(this.#deployment, this.context.tracing());
-    this.#describe();
+    this.registry.describe();
     for (const { id, text } of warnings) this.live.get(id)?.node.warn(text);
     for (const [id, { invalid }] of nodes)
       if (invalid !== null) this.live.get(id)?.node.error(`config_invalid: ${invalid}`);
-  }
-
-  /** Gives the engines that listen their documents, once for all modelets that become ready together. */
-  #describe(): void {
-    this.#describing ??= setImmediate(() => {
-      this.#describing = null;
-      const listening = this.services.filter((service) => service.listens);
-      for (const service of listening) if (this.#writeApi) service.publishApi(this.#writeApi(service));
-    }).unref();
   }
 
   /** Hands messages in progress to the nodes that run now. Answers clients without a path to a response at once. */

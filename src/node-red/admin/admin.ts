@@ -62,7 +62,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
-    const allowed = visibleCpus(pipeline.allowedCpus);
+    const allowed = visibleCpus(pipeline.machine.allowedCpus);
     response.json({ allowed, engine, workers: pinnedWorkers(pipeline, allowed) });
   });
 

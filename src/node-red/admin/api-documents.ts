@@ -57,7 +57,7 @@ export class ApiDocuments {
 
   constructor(pipeline: Pipeline) {
     this.#pipeline = pipeline;
-    pipeline.documentedBy((service) => {
+    pipeline.registry.documentedBy((service) => {
       const compiled = new Set(pipeline.deployment.compiled.endpoints.map(({ id }) => id));
       return JSON.stringify(buildDocument(apiOf(describedBy(pipeline), [service], (httpIn) => compiled.has(httpIn))));
     });

@@ -80,7 +80,7 @@ export function aroundOf(pipeline: Pipeline): Around {
     gates: pipeline.gates.views,
     unusable: unusableNodes(pipeline),
     loop: pipeline.loop.snapshot,
-    allowedCpus: visibleCpus(pipeline.allowedCpus),
+    allowedCpus: visibleCpus(pipeline.machine.allowedCpus),
     serverCpus: maskOf('self'),
     engineCpus: maskOf,
   };

@@ -9,11 +9,14 @@ import { Service, type ServiceHost } from './service.ts';
 
 export class Registry {
   readonly #host: ServiceHost;
+  /** Writes the OpenAPI document of an engine that listens; null until `documentedBy` is called. */
+  #writeApi: ((service: Service) => string) | null = null;
+  #describing: NodeJS.Immediate | null = null;
   readonly #services: Map<string, Service> = new Map();
   readonly #closing: Set<Promise<void>> = new Set();
 
-  constructor(host: ServiceHost) {
-    this.#host = host;
+  constructor(host: Omit<ServiceHost, 'onDescribed'>) {
+    this.#host = { ...host, onDescribed: () => this.describe() };
   }
 
   get services(): Service[] {
@@ -36,6 +39,21 @@ export class Registry {
     for (const [id, config] of runtimes) {
       if (!this.#services.has(id)) this.#services.set(id, this.#start(id, config, machine));
     }
+  }
+
+  /** Sets who writes the OpenAPI documents of the engines that listen. A deploy, or a modelet that is ready, changes them. */
+  documentedBy(writeApi: (service: Service) => string): void {
+    this.#writeApi = writeApi;
+    this.describe();
+  }
+
+  /** Gives the engines that listen their documents, once for all modelets that become ready together. */
+  describe(): void {
+    this.#describing ??= setImmediate(() => {
+      this.#describing = null;
+      const listening = this.services.filter((service) => service.listens);
+      for (const service of listening) if (this.#writeApi) service.publishApi(this.#writeApi(service));
+    }).unref();
   }
 
   /** Drains and closes all services within their deadline. Resolves when all processes are gone. */
