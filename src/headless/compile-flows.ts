@@ -3,7 +3,7 @@
 import { barredBySettings, httpRoot } from '../config/http/http-settings.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../flow/http/endpoints.ts';
 import { type CompiledDefinitions, compileDefinitions } from '../flow/read/compile-definitions.ts';
-import { v2Paths } from '../flow/read/compiled-nodes.ts';
+import { pathsOf } from '../flow/read/compiled-nodes.ts';
 import { flawOf } from '../http/served-endpoint.ts';
 import type { FlowSource } from './flow-file.ts';
 
@@ -21,7 +21,7 @@ export function compileFlows(source: FlowSource): HeadlessFlows {
     routes: plan.routes,
     apart: plan.apart,
     invalid: plan.invalid,
-    v2Paths: v2Paths(nodes),
+    v2Paths: pathsOf(nodes, 'v2Path'),
     flawOf,
     root: httpRoot(settings),
     barred:

@@ -1,6 +1,5 @@
 /** Installs the requirements.txt beside each Python file of a runtime, before the runtime starts. */
 import { userFolder } from '../config/folders.ts';
-import { ModeletError } from '../core/errors.ts';
 import type { Log } from '../observe/log/log.ts';
 import { type Installation, Installer, type InstallPlan } from '../runtime/service/install/installation.ts';
 import { planRequirements } from '../runtime/service/install/python-packages.ts';
@@ -28,10 +27,10 @@ export async function installRequirements(flows: HeadlessFlows, runtime: string,
 /** Returns what to install, with the name of a stage that needs it. Files in one folder share its environment. */
 function plansOf({ source, nodes }: HeadlessFlows, runtime: string): Iterable<readonly [stage: string, InstallPlan]> {
   const plans = new Map<string, readonly [string, InstallPlan]>();
-  for (const { node, config } of nodes.of('stage')) {
-    if (config instanceof ModeletError || config.runtime !== runtime || config.source.kind !== 'python') continue;
+  for (const [id, config] of nodes.allSettings('stage')) {
+    if (config.runtime !== runtime || config.source.kind !== 'python') continue;
     const plan = planRequirements(config.source, userFolder(source.settings));
-    if (plan) plans.set(JSON.stringify(plan), [config.name || node.id, plan]);
+    if (plan) plans.set(JSON.stringify(plan), [config.name || id, plan]);
   }
   return plans.values();
 }

@@ -1,9 +1,7 @@
 /** Says what is served and what is not: as a table for people, and as records for a log. */
 import { formatCpus } from '../config/formats/pins.ts';
 import type { EndpointSpec } from '../core/endpoints.ts';
-import { ModeletError } from '../core/errors.ts';
 import type { LogRecord } from '../core/model.ts';
-import { stageConfig } from '../flow/read/compiled-nodes.ts';
 import { writeLeg } from '../observe/views/why.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 import type { Judgement, Unserved } from './refusals.ts';
@@ -56,9 +54,7 @@ function idleIn({ plan }: HeadlessFlows): Unserved[] {
 
 /** Returns the name of a runtime, or its id if it has none. */
 export function runtimeName({ nodes }: HeadlessFlows, id: string): string {
-  const runtime = nodes.get(id);
-  if (runtime?.kind !== 'runtime' || runtime.config instanceof ModeletError) return id;
-  return runtime.config.name || id;
+  return nodes.settings('runtime', id)?.name || id;
 }
 
 function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: EndpointSpec): EndpointRow {
@@ -71,7 +67,7 @@ function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: Endpoi
     path,
     runtime: runtimeName(flows, runtime),
     stages: route ? writeLeg(route.leg, nameOf, ' > ') : '',
-    workers: stages.map((id) => workersOf(stageConfig(nodes, id)?.workers ?? [])).join(' > '),
+    workers: stages.map((id) => workersOf(nodes.settings('stage', id)?.workers ?? [])).join(' > '),
   };
 }
 

@@ -9,7 +9,6 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { httpRoot, jsonLimit, pathRules } from '../config/http/http-settings.ts';
 import type { ListenerSpec } from '../core/endpoints.ts';
-import { originsOf, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { withVersions } from '../flow/versions.ts';
 import { apiOf } from '../http/openapi/api.ts';
 import { buildDocument } from '../http/openapi/document.ts';
@@ -58,7 +57,7 @@ export class HeadlessServer {
 
   start(): void {
     const { id, address, tls, keys, endpoints } = this.#served;
-    const cors = originsOf(this.#flows.nodes, id);
+    const { cors = [] } = this.#flows.nodes.settings('runtime', id) ?? {};
     const { stages, routes } = this.#flows.plan.of(id);
     // A stage without an endpoint would start workers that no request can reach.
     const entries = new Set(endpoints.map(({ entry }) => entry));
@@ -100,7 +99,7 @@ export class HeadlessServer {
     const described = {
       nameOf: (id: string) => plan.stageNames.get(id) ?? id,
       ...{ graph, nodes, services: [this.#service], root: httpRoot(source.settings) },
-      runtimeOf: (id: string) => stageConfig(nodes, id)?.runtime,
+      runtimeOf: (id: string) => nodes.settings('stage', id)?.runtime,
       needsKey: () => this.#served.keys !== null,
     };
     const api = apiOf(described, [this.#service], (httpIn) => served.has(httpIn));

@@ -7,7 +7,7 @@ import { ownFile } from '../config/folders.ts';
 import { systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
-import { clientsOf, originsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
+import { clientsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
 import { flowsWith } from '../flow/read/running-nodes.ts';
 import { waysOut } from '../flow/ways-out.ts';
 import { AccessTable } from '../http/access.ts';
@@ -258,7 +258,7 @@ export class Pipeline {
   #setAccess(service: Service): void {
     const { clients, origins } = this.access.of(service);
     clients.replace(clientsOf(this.live, service.id));
-    origins.replace(originsOf(this.live, service.id));
+    origins.replace(this.live.settings('runtime', service.id)?.cors ?? []);
   }
 
   /** Gives each service and gate its part of a deploy, and reports warnings and invalid nodes. */

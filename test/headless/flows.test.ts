@@ -4,7 +4,6 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { stageConfig } from '../../src/flow/read/compiled-nodes.ts';
 import { compileFlows, type HeadlessFlows } from '../../src/headless/compile-flows.ts';
 import { readFlows } from '../../src/headless/flow-file.ts';
 import { judge } from '../../src/headless/refusals.ts';
@@ -28,7 +27,7 @@ function compile(flow: readonly FileNode[], settings = ''): HeadlessFlows {
 function served({ compiled, plan, nodes }: HeadlessFlows): unknown[] {
   return compiled.endpoints.map(({ path, entry }) => [
     path,
-    ...(plan.routes.get(entry)?.stages ?? []).map((id) => stageConfig(nodes, id)?.init),
+    ...(plan.routes.get(entry)?.stages ?? []).map((id) => nodes.settings('stage', id)?.init),
   ]);
 }
 

@@ -31,6 +31,11 @@ export type CompiledNode =
   | Compiled<'broker', BrokerConfig>
   | Compiled<'keys', KeysConfig>;
 
+type SettingsOf<Kind extends CompiledNode['kind']> = Exclude<
+  Extract<CompiledNode, { kind: Kind }>['config'],
+  ModeletError
+>;
+
 /** Compiled nodes by id. @typeParam Node what is known of each node; in Node-RED also the running node itself */
 export class CompiledNodes<Node extends CompiledNode = CompiledNode> {
   protected readonly nodes: Map<string, Node> = new Map();
@@ -47,15 +52,25 @@ export class CompiledNodes<Node extends CompiledNode = CompiledNode> {
     return [...this.nodes.values()].filter((node): node is Extract<Node, { kind: Kind }> => node.kind === kind);
   }
 
+  /** Returns the settings of a node; undefined if there is no such node of this kind, or it is invalid. */
+  settings<Kind extends CompiledNode['kind']>(kind: Kind, id: string): SettingsOf<Kind> | undefined {
+    const node: CompiledNode | undefined = this.nodes.get(id);
+    return node?.kind === kind && !(node.config instanceof ModeletError)
+      ? (node.config as SettingsOf<Kind>)
+      : undefined;
+  }
+
+  /** Returns the settings of all valid nodes of a kind, each with the id of its node. */
+  allSettings<Kind extends CompiledNode['kind']>(kind: Kind): (readonly [id: string, SettingsOf<Kind>])[] {
+    return [...this.nodes.keys()].flatMap((id) => {
+      const settings = this.settings(kind, id);
+      return settings ? [[id, settings] as const] : [];
+    });
+  }
+
   [Symbol.iterator](): Iterator<Node> {
     return this.nodes.values();
   }
-}
-
-/** Returns the settings of a stage; undefined if there is no such stage, or it is invalid. */
-export function stageConfig(nodes: CompiledNodes, id: string): StageConfig | undefined {
-  const stage = nodes.get(id);
-  return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : undefined;
 }
 
 /** Returns why the keys of a runtime cannot be used; null if they can, or if it has none. */
@@ -68,42 +83,25 @@ export function faultOfKeys(nodes: CompiledNodes, { keys }: RuntimeConfig): stri
 
 /** Returns the clients that may use a runtime's endpoints: null for all clients; an empty table, which admits no client, if the keys cannot be used. */
 export function clientsOf(nodes: CompiledNodes, runtime: string): readonly ClientKey[] | null {
-  const found = nodes.get(runtime);
-  if (found?.kind !== 'runtime' || found.config instanceof ModeletError || found.config.keys === '') return null;
-  const keys = nodes.get(found.config.keys);
-  return keys?.kind === 'keys' && !(keys.config instanceof ModeletError) ? keys.config.clients : [];
+  const { keys = '' } = nodes.settings('runtime', runtime) ?? {};
+  if (keys === '') return null;
+  return nodes.settings('keys', keys)?.clients ?? [];
 }
 
 /** Returns the settings of the runtimes that must run: those with stages. */
 export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
-  const used = new Set(nodes.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
-  const runtimes = new Map<string, RuntimeConfig>();
-  for (const { node, config } of nodes.of('runtime')) {
-    // These are excluded: changing them must not restart the engine.
-    const others = { publicPath: '', v2Path: '', baseUrl: '', listen: null, tls: '', broker: '', keys: '', cors: [] };
-    if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
-  }
-  return runtimes;
+  const used = new Set(nodes.allSettings('stage').map(([, { runtime }]) => runtime));
+  // These are excluded: changing them must not restart the engine.
+  const others = { publicPath: '', v2Path: '', baseUrl: '', listen: null, tls: '', broker: '', keys: '', cors: [] };
+  const runtimes = nodes.allSettings('runtime').filter(([id]) => used.has(id));
+  return new Map(runtimes.map(([id, config]) => [id, { ...config, ...others }]));
 }
 
-/** Returns the URL at which the clients of a runtime find its endpoints; '' if it names none. */
-export function baseUrlOf(nodes: CompiledNodes, runtime: string): string {
-  const found = nodes.get(runtime);
-  return found?.kind === 'runtime' && !(found.config instanceof ModeletError) ? found.config.baseUrl : '';
-}
-
-/** Returns the origins of web pages that may call the endpoints of a runtime. */
-export function originsOf(nodes: CompiledNodes, runtime: string): readonly string[] {
-  const found = nodes.get(runtime);
-  return found?.kind === 'runtime' && !(found.config instanceof ModeletError) ? found.config.cors : [];
-}
-
-/** Returns the paths below which runtimes serve the KServe v2 protocol. Runtimes that do not are absent. */
-export function v2Paths(nodes: CompiledNodes): Map<string, string> {
-  return new Map(
-    nodes.of('runtime').flatMap(({ node, config }) => {
-      const isSet = !(config instanceof ModeletError) && config.v2Path !== '';
-      return isSet ? [[node.id, config.v2Path] as const] : [];
-    }),
-  );
+/**
+ * Returns the paths below which runtimes serve the KServe v2 protocol, or publish metrics, health and OpenAPI. Runtimes that
+ * do not are absent.
+ */
+export function pathsOf(nodes: CompiledNodes, which: 'v2Path' | 'publicPath'): Map<string, string> {
+  const all = nodes.allSettings('runtime').map(([id, config]) => [id, config[which]] as const);
+  return new Map(all.filter(([, path]) => path !== ''));
 }

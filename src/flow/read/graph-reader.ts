@@ -4,8 +4,15 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import type { StreamSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { SINGLE_ITEMS } from '../../core/model.ts';
-import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode, StageNode } from '../graph.ts';
-import { nodesOf } from '../graph.ts';
+import {
+  type Graph,
+  type GraphNode,
+  type HttpInNode,
+  type HttpResponseNode,
+  type LinkCallNode,
+  nodesOf,
+  type StageNode,
+} from '../graph.ts';
 import { targetsOf } from '../walk.ts';
 import type { CompiledNode, CompiledNodes } from './compiled-nodes.ts';
 import { type Definition, type RunningNode, SUBFLOW, type WiredNode } from './running-nodes.ts';

@@ -2,7 +2,6 @@
 import { whyNoBroker } from '../../broker/broker-packages.ts';
 import { type BrokerConfig, DEFAULT_LIMITS, type RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
-import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { Graph } from '../../flow/graph.ts';
 import { type Doubled, uniqueNames } from '../../flow/names.ts';
@@ -106,8 +105,7 @@ function runtimeOf(config: GateConfig, stage: string | null, live: LiveNodes): s
     if (live.get(config.runtime)?.kind === 'runtime') return config.runtime;
     throw new Error('its runtime does not exist or is disabled');
   }
-  const found = stage === null ? undefined : live.get(stage)?.config;
-  const ofStage = found instanceof ModeletError ? '' : ((found as StageConfig | undefined)?.runtime ?? '');
+  const ofStage = live.settings('stage', stage ?? '')?.runtime ?? '';
   if (live.get(ofStage)?.kind === 'runtime') return ofStage;
   const [only, ...others] = live.of('runtime');
   return only && others.length === 0 ? only.node.id : null;
@@ -174,9 +172,9 @@ function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
 
 /** Warns if the gate never closes: the stage's queue is full before the saturation reaches the closing level. */
 function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, flows: FlowFacts): string | null {
-  const found = stage === null ? undefined : flows.live.get(stage)?.config;
-  if (config.source.kind !== 'saturation' || stage === null || !found || found instanceof ModeletError) return null;
-  const { capacity, workers, concurrency, name } = found as StageConfig;
+  const found = flows.live.settings('stage', stage ?? '');
+  if (config.source.kind !== 'saturation' || stage === null || !found) return null;
+  const { capacity, workers, concurrency, name } = found;
   const batchSize = flows.batching.get(stage)?.maxBatchSize ?? 1;
   const running = workers.length * concurrency * batchSize;
   const most = capacity + running;

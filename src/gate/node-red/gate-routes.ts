@@ -96,10 +96,9 @@ async function readOnce(pipeline: Pipeline, gates: Gates, form: GateForm): Promi
  */
 function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form: GateForm): SourceCredentials {
   const given = form.credentials ?? {};
-  const found = live.get(id);
-  const kept = (found?.node.credentials ?? {}) as Readonly<Record<string, unknown>>;
-  const deployed = found?.kind === 'gate' && !(found.config instanceof ModeletError) ? found.config : null;
-  const known = deployed !== null && addressOf(deployed) === addressOf(config);
+  const kept = (live.get(id)?.node.credentials ?? {}) as Readonly<Record<string, unknown>>;
+  const deployed = live.settings('gate', id);
+  const known = deployed !== undefined && addressOf(deployed) === addressOf(config);
   return Object.fromEntries(
     SECRETS.flatMap((name) => {
       const value = given[name];

@@ -4,7 +4,7 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import type { StreamSpec } from '../../core/endpoints.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../../flow/graph.ts';
 import { type Reached, streamingResponse, type Ways, waysFrom } from '../../flow/http/http-ways.ts';
-import { baseUrlOf, type CompiledNodes, stageConfig } from '../../flow/read/compiled-nodes.ts';
+import type { CompiledNodes } from '../../flow/read/compiled-nodes.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import { mediaTypeOf } from '../request-head.ts';
@@ -87,19 +87,14 @@ function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): A
   const { method, url, name, info, tab, upload } = httpIn;
   const isGated = behind.gates.size > 0;
   const isStored = [...behind.gates].some((id) => isDurable(described.graph, id));
+  const runtime = described.runtimeOf(behind.stages[0]?.stage ?? [...behind.gates][0] ?? '') ?? '';
   return {
-    method,
-    url,
-    name,
-    info,
+    ...{ method, url, name, info },
     tab,
     inputs: behind.first.stages.map((reached) => inputOf(described, reached)),
     answers: answersOf(described, method, behind),
     gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
-    baseUrl: baseUrlOf(
-      described.nodes,
-      described.runtimeOf(behind.stages[0]?.stage ?? [...behind.gates][0] ?? '') ?? '',
-    ),
+    baseUrl: described.nodes.settings('runtime', runtime)?.baseUrl ?? '',
     needsKey: behind.stages.some(({ stage }) => needsKey(described, stage)),
     // The HTTP-in node uses its `upload` property for POST only.
     takesFiles: upload && method === 'post',
@@ -186,7 +181,7 @@ const OK = 200;
 
 /** Describes the input of a stage, as far as its settings and modelet declare it. */
 function inputOf(described: Described, { id, direct }: Reached): ApiInput {
-  const config = stageConfig(described.nodes, id);
+  const config = described.nodes.settings('stage', id);
   const examples = descriptionOf(described, id, config)?.examples ?? [];
   return {
     ...stageOf(described, id, direct, 'input'),
@@ -201,7 +196,7 @@ function outputOf(described: Described, id: string, direct: boolean): ApiStage {
 }
 
 function stageOf(described: Described, id: string, direct: boolean, side: 'input' | 'output'): ApiStage {
-  const config = stageConfig(described.nodes, id);
+  const config = described.nodes.settings('stage', id);
   // The workers' schema counts once they have reported it; until then, the configured one.
   const told = descriptionOf(described, id, config)?.[`${side}Schema`] ?? null;
   return {

@@ -33,11 +33,7 @@ async function inspect(RED: NodeAPI, pipeline: Pipeline, path: string, gone: Abo
 }
 
 function isDeployed({ live }: Pipeline, file: string): boolean {
-  return live.of('stage').some(({ config }) => {
-    if (config instanceof ModeletError) return false;
-    const { source } = config;
-    return source.kind === 'onnx' && source.path === file;
-  });
+  return live.allSettings('stage').some(([, { source }]) => source.kind === 'onnx' && source.path === file);
 }
 
 /** Returns the refusal of a file outside the folders. Stages may still run such a file. */

@@ -1,4 +1,4 @@
-/** Reads what broker nodes keep in credentials and tls-config nodes. */
+/** Reads what broker nodes keep in credentials, and what tls-config nodes hold. */
 import type { NodeAPI } from 'node-red';
 import type { BrokerConfig } from '../../config/compile.ts';
 import type { BrokerSecrets } from '../../flow/plan.ts';
@@ -17,12 +17,17 @@ const TLS_OPTIONS = ['key', 'cert', 'ca', 'passphrase', 'servername', 'rejectUna
 export function brokerSecrets(RED: NodeAPI, id: string, { tls }: BrokerConfig): BrokerSecrets {
   const { credentials } = (RED.nodes.getNode(id) as BrokerNode | null) ?? {};
   const { username = '', password = '', secret = '' } = credentials ?? {};
-  return { username, password, secret, tls: tls === '' ? null : tlsOptions(RED, tls) };
+  return { username, password, secret, tls: tls === '' ? null : tlsTexts(RED, tls, TLS_OPTIONS) };
 }
 
-function tlsOptions(RED: NodeAPI, id: string): Readonly<Record<string, unknown>> {
+/** Returns these options of a tls-config node, as far as they are set, in a form that another process can take. */
+export function tlsTexts(
+  RED: NodeAPI,
+  id: string,
+  names: readonly string[],
+): Readonly<Record<string, string | boolean>> {
   const options = tlsOptionsOf(RED, id) ?? {};
-  const texts = TLS_OPTIONS.flatMap((name) => {
+  const texts = names.flatMap((name) => {
     const value = options[name];
     if (value === undefined || value === null || value === '') return [];
     return [[name, typeof value === 'boolean' ? value : String(value)] as const];

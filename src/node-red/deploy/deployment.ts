@@ -6,13 +6,12 @@ import type { NodeAPI } from 'node-red';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { ListenerSpec } from '../../core/endpoints.ts';
-import { ModeletError } from '../../core/errors.ts';
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';
 import { directResponse, type PartsExit, streamingResponse } from '../../flow/http/http-ways.ts';
 import type { PlannedJoin } from '../../flow/joins.ts';
 import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
-import { stageConfig, v2Paths } from '../../flow/read/compiled-nodes.ts';
+import { pathsOf } from '../../flow/read/compiled-nodes.ts';
 import { readGraph } from '../../flow/read/graph-reader.ts';
 import type { CompiledRoute } from '../../flow/routes.ts';
 import { withVersions } from '../../flow/versions.ts';
@@ -143,7 +142,7 @@ export function deploy(
   const compiled = compileEndpoints(graph, {
     ...{ routes: plan.routes, apart: plan.apart },
     invalid,
-    v2Paths: v2Paths(live),
+    v2Paths: pathsOf(live, 'v2Path'),
     flawOf,
     ...httpFacts(RED, graph),
   });
@@ -152,12 +151,7 @@ export function deploy(
     stageIds: new Map([...plan.stageNames].map(([id, name]) => [name, id])),
     endpoints: endpointsTo(graph, entryTerms(live, served, routes, gates), served),
     compiled,
-    publicPaths: new Map(
-      live.of('runtime').flatMap(({ node, config }) => {
-        const shown = !(config instanceof ModeletError) && config.publicPath !== '';
-        return shown ? [[node.id, config.publicPath] as const] : [];
-      }),
-    ),
+    publicPaths: pathsOf(live, 'publicPath'),
   };
   const listeners = listenersOf(RED, live, compiled.endpoints);
   return {
@@ -223,7 +217,7 @@ function deployRoutes(
   const routes = new Map<string, DeployedRoute>();
   for (const [entry, route] of planned) {
     const service = services.get(route.runtime);
-    const first = stageConfig(live, route.stages[0] as string);
+    const first = live.settings('stage', route.stages[0] as string);
     if (!service || !first) throw new Error(`the runtime of ${entry} was not started`);
     const { clients: known } = access.of(service);
     const clients = known.areNeeded ? known : null;

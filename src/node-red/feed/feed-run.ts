@@ -1,7 +1,6 @@
 /** Splits one input of a paced split: sends items as the window allows, and ends when all items have settled. */
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
-import type { FeedConfig } from '../../config/compile.ts';
-import { DEFAULT_LIMITS } from '../../config/compile.ts';
+import { DEFAULT_LIMITS, type FeedConfig } from '../../config/compile.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { readMessageBody } from '../http/bodies.ts';
 import { deliverToCatchNodes } from '../request/error-exit.ts';

@@ -163,13 +163,9 @@ export class Arrivals {
   /** Writes a message that has reached a stream response to its HTTP client. */
   #stream(entry: Node, msg: PipelineMessage, done: Done): void {
     const { context } = this.#takers;
-    const found = context.live.get(entry.id);
-    if (found?.kind === 'stream' && !(found.config instanceof ModeletError)) {
-      writeMessage(msg, found.config, DEFAULT_LIMITS.maxPayloadBytes, done);
-      return;
-    }
-    const isInvalid = found?.kind === 'stream' && found.config instanceof ModeletError;
-    const error = isInvalid ? (found.config as ModeletError) : flowsChanged();
-    refuse(context, entry, msg, done, error);
+    const { config } = context.live.get(entry.id) ?? {};
+    const stream = context.live.settings('stream', entry.id);
+    if (stream) writeMessage(msg, stream, DEFAULT_LIMITS.maxPayloadBytes, done);
+    else refuse(context, entry, msg, done, config instanceof ModeletError ? config : flowsChanged());
   }
 }

@@ -3,7 +3,6 @@
  * format of a core split node, so that a core join node can join the parts.
  */
 import { systemClock } from '../../core/clock.ts';
-import { ModeletError } from '../../core/errors.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
 import { willAnswer } from './direct-answers.ts';
 import { type ModeletTrace, type PipelineMessage, sendFrom, stripConnectionHeaders } from './messages.ts';
@@ -76,8 +75,7 @@ export class PartMessages {
   }
 
   get #output(): string | null {
-    const exit = this.#context.live.get(this.#exit);
-    return exit?.kind === 'stage' && !(exit.config instanceof ModeletError) ? exit.config.output : null;
+    return this.#context.live.settings('stage', this.#exit)?.output ?? null;
   }
 
   #copy(part: unknown, output: string, index: number): PipelineMessage {

@@ -254,9 +254,7 @@ export class PipelineRequest {
     try {
       if (!made) return RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
       const value = decodePayload(made);
-      const stage = live.get(failing);
-      const usable = stage?.kind === 'stage' && !(stage.config instanceof ModeletError);
-      writeValue(RED, this.#msg, usable ? stage.config.input : 'payload', value);
+      writeValue(RED, this.#msg, live.settings('stage', failing)?.input ?? 'payload', value);
       noteResult(this.#msg);
       return value;
     } catch {

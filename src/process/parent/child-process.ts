@@ -9,8 +9,7 @@ import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { isModeletError } from '../../core/errors.ts';
 import { type Channel, SocketChannel } from '../../wire/channel/channel.ts';
-import type { ChildEvents, Traffic } from './child.ts';
-import { StartedChild } from './child.ts';
+import { type ChildEvents, StartedChild, type Traffic } from './child.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 
 /** How long after the exit to read a channel on which data keeps arriving, in ms. */

@@ -14,8 +14,14 @@ import type { LogLevel } from '../../core/model.ts';
 import { LineLimit } from '../../observe/log/line-limit.ts';
 import type { ControlFrame, Frame } from '../../wire/frames/frames.ts';
 import { Backoff } from './backoff.ts';
-import type { ProcessStateTag } from './child.ts';
-import { type Child, type ChildEvents, levelOfOutput, NeverStarted, type Traffic } from './child.ts';
+import {
+  type Child,
+  type ChildEvents,
+  levelOfOutput,
+  NeverStarted,
+  type ProcessStateTag,
+  type Traffic,
+} from './child.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
 import { StartLimit } from './start-limit.ts';

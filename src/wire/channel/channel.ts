@@ -17,8 +17,7 @@ import {
   LONGEST_FRAME,
   wholeOf,
 } from '../frames/frames.ts';
-import type { WireItem } from '../frames/items.ts';
-import { malformed } from '../frames/items.ts';
+import { malformed, type WireItem } from '../frames/items.ts';
 import { BulkLane } from './bulk-lane.ts';
 
 /** File descriptor of a child's channel. */

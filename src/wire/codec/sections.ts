@@ -13,8 +13,7 @@
  */
 import { types } from 'node:util';
 import { type Binary, binaryBytes, makeBinary } from './binaries.ts';
-import type { ByteBudget } from './sizes.ts';
-import { padded } from './sizes.ts';
+import { type ByteBudget, padded } from './sizes.ts';
 
 type Path = readonly (string | number)[];
 

@@ -12,8 +12,7 @@ import { type Clock, type Deadline, systemClock, type Timer } from '../../../cor
 import { asError, ModeletError } from '../../../core/errors.ts';
 import type { LogLevel, ModeletDescription, Payload, WorkerPlacement } from '../../../core/model.ts';
 import { resolvePin } from '../../../process/affinity.ts';
-import type { ProcessState } from '../../../process/parent/child.ts';
-import { type Child, levelOfOutput } from '../../../process/parent/child.ts';
+import { type Child, levelOfOutput, type ProcessState } from '../../../process/parent/child.ts';
 import { asThrown } from '../../../process/parent/start-failure.ts';
 import { startProcessWorker } from '../../../process/parent/worker-launch.ts';
 import { encodePayload } from '../../../wire/codec/codec.ts';
