@@ -7,20 +7,15 @@ import { invalid, parseJson, type Raw, readProperty, validate } from './validate
 
 type GateSettings = SettingsOf<typeof schema>;
 
+const RULE = [
+  ...(['baseline', 'maxConcurrency', 'unit', 'rounding', 'atLeastOne', 'lagMs', 'staleMs'] as const),
+  ...(['leaseMs', 'whenClosed', 'capacity'] as const),
+] as const;
+/** The settings that a gate has whatever its source is. */
+const KEPT = [...RULE, 'runtime', 'stage', 'intervalMs', 'store', 'maxAttempts', 'resultTtlMs'] as const;
+
 /** The rule that turns a budget D into admissions. */
-export type GateRule = Pick<
-  GateSettings,
-  | 'baseline'
-  | 'maxConcurrency'
-  | 'unit'
-  | 'rounding'
-  | 'atLeastOne'
-  | 'lagMs'
-  | 'staleMs'
-  | 'leaseMs'
-  | 'whenClosed'
-  | 'capacity'
-> & {
+export type GateRule = Pick<GateSettings, (typeof RULE)[number]> & {
   /** max_SYS, in `unit`; null: ready workers or servers x `maxConcurrency`. */
   readonly maxSys: number | null;
 };
@@ -49,10 +44,7 @@ type Source<Kind extends GateSettings['source'], Names extends keyof GateSetting
 } & Pick<GateSettings, Names>;
 
 export type GateConfig = GateRule &
-  Pick<
-    GateSettings,
-    'name' | 'runtime' | 'stage' | 'costProperty' | 'intervalMs' | 'store' | 'maxAttempts' | 'resultTtlMs'
-  > & { readonly source: GateSource };
+  Pick<GateSettings, 'name' | 'costProperty' | (typeof KEPT)[number]> & { readonly source: GateSource };
 
 /**
  * Validates the settings of a gate and freezes the result.
@@ -64,32 +56,17 @@ export function compileGate(raw: Raw): GateConfig {
     ...(raw['source'] === 'prometheus' && isBlank(raw['staleMs']) ? { staleMs: SCRAPED_STALE_MS } : {}),
     members: raw['source'] === 'composite' ? listed(raw['members']) : [],
   });
-  const { baseline, maxConcurrency, unit, rounding, atLeastOne, lagMs, staleMs, leaseMs } = properties;
-  const { whenClosed, capacity, intervalMs, store, maxAttempts, resultTtlMs } = properties;
+  const { unit } = properties;
   const costProperty = properties.costProperty.trim();
   if (unit === 'tokens' && costProperty === '')
     throw invalid('costProperty: tokens need a message property that has their number');
+  const kept = Object.fromEntries(KEPT.map((name) => [name, properties[name]]));
   return Object.freeze({
+    ...(kept as Pick<GateSettings, (typeof KEPT)[number]>),
     name: properties.name.trim(),
-    runtime: properties.runtime,
-    stage: properties.stage,
     source: compileSource(properties),
-    baseline,
     maxSys: compileMaxSys(properties.maxSys),
-    maxConcurrency,
-    unit,
     costProperty,
-    rounding,
-    atLeastOne,
-    intervalMs,
-    lagMs,
-    staleMs,
-    leaseMs,
-    whenClosed,
-    capacity,
-    store,
-    maxAttempts,
-    resultTtlMs,
   });
 }
 

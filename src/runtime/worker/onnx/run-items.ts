@@ -80,7 +80,7 @@ async function runGroup(items: readonly ItemParts[], { ports, stacking, run }: M
   const tensors = await run(Object.fromEntries(feeds) as Record<string, SessionTensor>);
   if (stacking.tag === 'single' || (items.length === 1 && !first.isRow)) return [tensors];
   for (const [at, tensor] of tensors.entries()) mustBeOf(count, ports.outputs[at] as SessionPort, tensor);
-  return items.map((_, index) => tensors.map((tensor) => split(tensor, index, count)));
+  return items.map((_, index) => tensors.map((tensor) => ({ type: tensor.type, ...rowOf(tensor, index, count) })));
 }
 
 /** Stacks the parts of one input. Pads a batch of fixed size with copies of its first item. */
@@ -100,9 +100,14 @@ function mustBeOf(count: number, { name }: SessionPort, { dims }: SessionTensor)
   );
 }
 
-function split({ type, dims, data }: SessionTensor, index: number, count: number): SessionTensor {
+/** Returns one row of a tensor that has `count` of them. */
+export function rowOf(
+  { dims, data }: Omit<SessionTensor, 'type'>,
+  row: number,
+  count: number,
+): Omit<SessionTensor, 'type'> {
   const size = data.length / count;
-  return { type, dims: [1, ...dims.slice(1)], data: data.slice(index * size, (index + 1) * size) as TensorElements };
+  return { dims: [1, ...dims.slice(1)], data: data.slice(row * size, (row + 1) * size) as TensorElements };
 }
 
 /**

@@ -5,7 +5,7 @@ import { type Proof, proveBatch, SCALE, type Subject } from '../batch/proof.ts';
 import { type ElementType, makeElements, type TensorElements, toElements } from './elements.ts';
 import { type Ports, type SessionPort, type Stacking, stackingToProve } from './ports.ts';
 import { type ItemPart, type ItemParts, readItem } from './read-item.ts';
-import { type RunSession, runItems } from './run-items.ts';
+import { type RunSession, rowOf, runItems } from './run-items.ts';
 
 /** One row for each input: parts whose first dimension is 1. */
 type TrialRow = readonly ItemPart[];
@@ -92,11 +92,8 @@ function givenRows({ inputs }: Ports, stacking: Stacking, examples: readonly unk
 function rowsOf({ parts }: ItemParts): TrialRow[] {
   const count = parts[0]?.dims[0] ?? 0;
   if (parts.some(({ dims }) => dims[0] !== count)) return [];
-  return Array.from({ length: Math.min(count, MOST_EXAMPLES) }, (_, index) =>
-    parts.map(({ dims, data }) => {
-      const size = data.length / count;
-      return { dims: [1, ...dims.slice(1)], data: data.slice(index * size, (index + 1) * size) as TensorElements };
-    }),
+  return Array.from({ length: Math.min(count, MOST_EXAMPLES) }, (_, row) =>
+    parts.map((part) => rowOf(part, row, count)),
   );
 }
 
