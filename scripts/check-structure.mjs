@@ -98,7 +98,6 @@ const REASONS = {
   'src/index.ts': 'the entry of the package',
   'src/node-red/admin/endpoint-view.ts': 'one description for the sidebar, the dialog and the snapshot',
   'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with its own permission',
-  'src/node-red/deploy/broker-access.ts': 'deploys and the stores of gates read it, and gates are a separate house',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
   'src/runtime/worker/main.ts': 'the entry of a process',
   'src/runtime/worker/onnx/inspect.ts': 'the entry of a process',

@@ -2,7 +2,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import { systemClock } from '../../core/clock.ts';
-import { tlsOptionsOf } from '../../node-red/deploy/broker-access.ts';
+import { tlsOptionsOf } from '../../node-red/deploy/config-nodes.ts';
 import type { BudgetSource } from '../source.ts';
 import { createSource, type SourceServices } from '../sources/create.ts';
 import type { Credentials as SourceCredentials, TlsOptions } from '../sources/http-endpoint.ts';

@@ -21,10 +21,9 @@ import { flawOf } from '../../http/served-endpoint.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { GatePort, GateTerms } from '../gate-port.ts';
 import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
-import { brokerSecrets } from './broker-access.ts';
+import { brokerSecrets, listenersOf } from './config-nodes.ts';
 import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
 import { httpFacts } from './http-facts.ts';
-import { listenersOf } from './listeners.ts';
 
 export interface DeployedRoute {
   readonly route: CompiledRoute;

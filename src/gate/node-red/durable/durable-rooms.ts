@@ -4,7 +4,7 @@ import type { NodeAPI } from 'node-red';
 import { ownFile } from '../../../config/folders.ts';
 import { systemClock } from '../../../core/clock.ts';
 import type { BrokerPlace } from '../../../core/model.ts';
-import { brokerSecrets } from '../../../node-red/deploy/broker-access.ts';
+import { brokerSecrets } from '../../../node-red/deploy/config-nodes.ts';
 import type { RequestContext } from '../../../node-red/request/context.ts';
 import type { Log } from '../../../observe/log/log.ts';
 import type { GateSnapshot, StoreSnapshot } from '../../../observe/views/gate-snapshot.ts';

@@ -1,7 +1,11 @@
-/** Reads what broker nodes keep in credentials, and what tls-config nodes hold. */
+/** Reads from config nodes what other processes need: addresses to listen at, secrets of brokers, certificates. */
 import type { NodeAPI } from 'node-red';
 import type { BrokerConfig } from '../../config/compile.ts';
+import { type HttpSettings, jsonLimit, pathRules } from '../../config/http/http-settings.ts';
+import type { EndpointSpec, ListenerSpec } from '../../core/endpoints.ts';
 import type { BrokerSecrets } from '../../flow/plan.ts';
+import { clientsOf } from '../../flow/read/compiled-nodes.ts';
+import type { LiveNodes } from '../live-nodes.ts';
 
 interface BrokerNode {
   readonly credentials?: { readonly username?: string; readonly password?: string; readonly secret?: string };
@@ -13,6 +17,29 @@ interface TlsNode {
 
 /** The part of the options of a tls-config node that another process can take. */
 const TLS_OPTIONS = ['key', 'cert', 'ca', 'passphrase', 'servername', 'rejectUnauthorized'];
+
+/** Returns the listeners by runtime. Runtimes that do not listen are absent. */
+export function listenersOf(
+  RED: NodeAPI,
+  live: LiveNodes,
+  endpoints: readonly EndpointSpec[],
+): ReadonlyMap<string, ListenerSpec> {
+  const listeners = new Map<string, ListenerSpec>();
+  for (const [id, config] of live.allSettings('runtime')) {
+    if (config.listen === null) continue;
+    listeners.set(id, {
+      address: config.listen,
+      // Without such a node they are empty, and the listener says so.
+      tls: config.tls === '' ? null : tlsTexts(RED, config.tls, ['key', 'cert', 'ca', 'passphrase']),
+      maxJson: jsonLimit(RED.settings as HttpSettings),
+      paths: pathRules(RED.settings as HttpSettings),
+      keys: clientsOf(live, id),
+      cors: config.cors,
+      endpoints: endpoints.filter(({ runtime }) => runtime === id),
+    });
+  }
+  return listeners;
+}
 
 export function brokerSecrets(RED: NodeAPI, id: string, { tls }: BrokerConfig): BrokerSecrets {
   const { credentials } = (RED.nodes.getNode(id) as BrokerNode | null) ?? {};
