@@ -31,7 +31,7 @@ export type CompiledNode =
   | Compiled<'broker', BrokerConfig>
   | Compiled<'keys', KeysConfig>;
 
-type SettingsOf<Kind extends CompiledNode['kind']> = Exclude<
+type KindSettings<Kind extends CompiledNode['kind']> = Exclude<
   Extract<CompiledNode, { kind: Kind }>['config'],
   ModeletError
 >;
@@ -53,15 +53,15 @@ export class CompiledNodes<Node extends CompiledNode = CompiledNode> {
   }
 
   /** Returns the settings of a node; undefined if there is no such node of this kind, or it is invalid. */
-  settings<Kind extends CompiledNode['kind']>(kind: Kind, id: string): SettingsOf<Kind> | undefined {
+  settings<Kind extends CompiledNode['kind']>(kind: Kind, id: string): KindSettings<Kind> | undefined {
     const node: CompiledNode | undefined = this.nodes.get(id);
     return node?.kind === kind && !(node.config instanceof ModeletError)
-      ? (node.config as SettingsOf<Kind>)
+      ? (node.config as KindSettings<Kind>)
       : undefined;
   }
 
   /** Returns the settings of all valid nodes of a kind, each with the id of its node. */
-  allSettings<Kind extends CompiledNode['kind']>(kind: Kind): (readonly [id: string, SettingsOf<Kind>])[] {
+  allSettings<Kind extends CompiledNode['kind']>(kind: Kind): (readonly [id: string, KindSettings<Kind>])[] {
     return [...this.nodes.keys()].flatMap((id) => {
       const settings = this.settings(kind, id);
       return settings ? [[id, settings] as const] : [];
