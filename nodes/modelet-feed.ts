@@ -1,10 +1,10 @@
 /** Paced split: splits a large input and keeps at most `window` messages unsettled. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileFeed } from '../src/config/compile.ts';
+import { configure } from '../src/config/configure.ts';
 import { asModeletError, ModeletError } from '../src/core/errors.ts';
 import { FeedRun } from '../src/node-red/feed/feed-run.ts';
 import { FeedWindow } from '../src/node-red/feed/feeds.ts';
-import { configure } from '../src/node-red/live-nodes.ts';
 import { logFault } from '../src/node-red/log.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 import { deliverToCatchNodes } from '../src/node-red/request/error-exit.ts';
@@ -17,7 +17,7 @@ export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
   RED.nodes.registerType('modelet-feed', function (this: Node, definition: NodeDef) {
     RED.nodes.createNode(this, definition);
-    const config = configure(() => compileFeed({ ...definition }));
+    const config = configure('modelet-feed', () => compileFeed({ ...definition }));
     if (config instanceof ModeletError) {
       showInvalid(this, config);
       this.on('input', (msg, _send, _done) => deliverToCatchNodes(RED, this, msg as PipelineMessage, config));

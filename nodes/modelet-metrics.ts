@@ -1,9 +1,9 @@
 /** Pipeline metrics: sends the activity of a runtime in each interval, as messages for dashboards. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileMetrics } from '../src/config/compile.ts';
+import { configure } from '../src/config/configure.ts';
 import { ModeletError } from '../src/core/errors.ts';
 import { Intervals } from '../src/node-red/admin/dashboard.ts';
-import { configure } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 import { metricsBadge, showInvalid } from '../src/node-red/status.ts';
 
@@ -11,7 +11,7 @@ export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
   RED.nodes.registerType('modelet-metrics', function (this: Node, definition: NodeDef) {
     RED.nodes.createNode(this, definition);
-    const config = configure(() => compileMetrics({ ...definition }));
+    const config = configure('modelet-metrics', () => compileMetrics({ ...definition }));
     if (config instanceof ModeletError) {
       showInvalid(this, config);
       return;

@@ -1,7 +1,7 @@
 /** Config node: holds the settings of one runtime, which is one engine process. The pipeline does the rest. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileRuntime } from '../src/config/compile.ts';
-import { configure } from '../src/node-red/live-nodes.ts';
+import { configure } from '../src/config/configure.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -12,7 +12,7 @@ export default function register(RED: NodeAPI): void {
     pipeline.add({
       kind: 'runtime',
       node: this,
-      config: configure(() => compileRuntime({ ...definition }, mostWaiting)),
+      config: configure('modelet-runtime', () => compileRuntime({ ...definition }, mostWaiting)),
     });
   });
 }

@@ -1,7 +1,8 @@
 /** Modelet stage: declares a modelet and its workers, accepts messages, and sends results on. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
+import { configure } from '../src/config/configure.ts';
 import { registerAdminRoutes } from '../src/node-red/admin/admin.ts';
-import { compileStageIn, configure } from '../src/node-red/live-nodes.ts';
+import { compileStageIn } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 /**
@@ -17,7 +18,7 @@ export default function register(RED: NodeAPI): void {
     RED.nodes.createNode(this, definition);
     // Looks in the node's group, subflow and flow, then in the environment of the process.
     const lookUp = (name: string): unknown => RED.util.getSetting(this, name);
-    const config = configure(() => compileStageIn(RED, { ...definition }, lookUp));
+    const config = configure('modelet-stage', () => compileStageIn(RED, { ...definition }, lookUp));
     pipeline.add({ kind: 'stage', node: this, config });
   };
   RED.nodes.registerType('modelet-stage', construct, OPTIONS);

@@ -64,7 +64,7 @@
     details.prop('open', isTouched);
   }
 
-  /** Id of the runtime that new nodes take: the first in the flows; blank while there are none. */
+  /** Id of the runtime that new nodes take: the first in the flows; blank while there is no runtime. */
   function findRuntime(node) {
     let found = '';
     RED.nodes.eachConfig((config) => {

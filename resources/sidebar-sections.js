@@ -82,7 +82,9 @@ export function makeRuntime(context) {
   const dot = el('span', 'dot');
   const name = el('span', 'name');
   const engine = el('span', 'engine');
-  const head = el('div', 'runtime-head', dot, name, engine);
+  const dashboard = el('a', 'dashboard', icon('line-chart'), ` ${text('runtime.dashboard')}`);
+  dashboard.target = '_blank';
+  const head = el('div', 'runtime-head', dot, name, engine, dashboard);
   const keys = ['rate', 'errors', 'p50', 'p99', 'open'];
   const figures = Object.fromEntries(keys.map((key) => [key, makeFigure(key)]));
   const row = el('div', 'figures', ...keys.map((key) => figures[key].element));
@@ -109,6 +111,7 @@ export function makeRuntime(context) {
     setKind(dot, runtime.state);
     setTitle(dot, runtime.state);
     setText(name, runtime.name || text('runtime.unnamed'));
+    dashboard.setAttribute('href', `modelets/dashboard?runtime=${encodeURIComponent(runtime.id)}`);
     const restarts = runtime.restarts > 0 ? text('runtime.restarts', { count: runtime.restarts }) : '';
     const listens = runtime.url === null ? '' : text('runtime.listens', { url: runtime.url });
     const known = { pid: runtime.pid, memory: bytes(runtime.rssBytes) };

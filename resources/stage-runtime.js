@@ -28,7 +28,7 @@
     return runtime.id;
   }
 
-  /** Gives a new stage its runtime, and makes a runtime if there are none. */
+  /** Gives a new stage its runtime, and makes a runtime if there is no runtime. */
   function giveRuntime(stageId) {
     const definition = RED.nodes.getType(RUNTIME);
     const stage = RED.nodes.node(stageId);

@@ -84,7 +84,7 @@
       .fail(() => settle({}));
   }
 
-  /** Also takes back the question that is under way: its answer would mark nodes that have been edited since. */
+  /** Also takes back the question that is in progress: its answer would mark nodes that have been edited since. */
   function schedule() {
     edits += 1;
     clearTimeout(timer);

@@ -91,7 +91,6 @@ const REASONS = {
   'src/config/modules.ts': 'names of modules need Node.js, which knows its own, and the formats have none',
   'src/config/schemas/': 'one table per node type',
   'src/core/objects.ts': 'rooms that do not know each other tell the same kinds of objects apart',
-  'src/http/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',
   'src/runtime/engine/stage/stage-host.ts': 'an interface that keeps the parts of a stage from importing the stage',
   'src/gate/sources/': 'one file per source of a budget',
   'src/headless/compile-flows.ts': 'a compiled flow file is what every other file of the room starts from',

@@ -1,5 +1,6 @@
-// Checks the words of the code, as part of `npm run lint`: one name for each type, in all of src and nodes, and an entry in
-// docs/glossary.md for each coined word in the types that files on the path of a request export.
+// Checks the words of the project, as part of `npm run lint`: one name for each type, in all of src and nodes; an entry in
+// docs/glossary.md for each coined word in the types that files on the path of a request export; messages that name
+// settings as the dialogs label them; and no phrases that make a reader stop.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { root } from './runtimes.mjs';
@@ -22,13 +23,33 @@ const STANDARD = new Set(
     .split(/\s+/),
 );
 
+/** Texts that name settings by their properties: reference, or read where no dialog is. */
+const NAME_PROPERTIES = [
+  [/^src\/config\/schemas\//, 'descriptions for the reference pages'],
+  ['src/observe/export/metrics.ts', 'help of metrics, which has the property in brackets behind the label'],
+];
+/** Phrases without a clear subject, with what to say instead. */
+const PHRASES = [
+  [/\b(?:no|some|any)body\b/i, 'say who: no client, a user, a process'],
+  [/\b(?:is|are) none\b(?! of)/i, 'say what is missing or invalid'],
+  [/\bof (?:its|their) own\b/i, '"its own X", "a separate X"'],
+  [/\bone that\b/i, 'repeat the noun'],
+  [/\bwhoever\b/i, 'say who'],
+  [/\bunder way\b/i, '"open" or "in progress"'],
+];
+/** Pages that quote titles and faults. */
+const QUOTES = /^docs\/(?:benchmarks|faults)\.md$/;
+
+/** Properties that a modelet's own code may have, too. */
+const OF_CODE = new Set(['inputSchema', 'outputSchema']);
+
 const files = ['src', 'nodes'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true })
     .map((name) => posix.join(folder, name.replaceAll('\\', '/')))
     .filter((name) => name.endsWith('.ts')),
 );
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
-const faults = [...typeFaults(), ...wordFaults()];
+const faults = [...typeFaults(), ...wordFaults(), ...messageFaults(), ...phraseFaults()];
 
 for (const fault of faults) console.error(fault);
 if (faults.length > 0) process.exit(1);
@@ -67,4 +88,64 @@ function wordFaults() {
       const unknown = name.split(/(?=[A-Z])/).filter((word) => !isKnown(word.toLowerCase()));
       return unknown.map((word) => `${file}: ${name} has the word "${word}", which docs/glossary.md lacks`);
     });
+}
+
+/** Returns the messages that name a setting by its property. `inLabels` replaces a property in front of a fault, `maxSys: must be`. */
+function messageFaults() {
+  const catalogs = join(root, 'nodes', 'locales', 'en-US');
+  const named = readdirSync(catalogs)
+    .filter((file) => file.endsWith('.json'))
+    .flatMap((file) => Object.values(JSON.parse(readFileSync(join(catalogs, file), 'utf8'))))
+    .flatMap(({ label = {} }) => Object.keys(label))
+    .filter((name) => /[A-Z]|^libs$/.test(name) && !OF_CODE.has(name));
+  const property = new RegExp(`(?<![\\w.])(?:${[...new Set(named)].join('|')})(?!\\w|: )`);
+  return [...texts]
+    .filter(
+      ([file]) => !NAME_PROPERTIES.some(([place]) => (typeof place === 'string' ? place === file : place.test(file))),
+    )
+    .flatMap(([file, text]) =>
+      messagesIn(text)
+        .filter((message) => property.test(message))
+        .map((message) => `${file}: "${message}" names a setting by its property: name it as its dialog labels it`),
+    );
+}
+
+/** Returns the phrases in comments, names of tests, texts of the editor, examples and pages. */
+function phraseFaults() {
+  const inFolder = (folder, ending) =>
+    readdirSync(join(root, folder), { recursive: true })
+      .map((name) => posix.join(folder, name.replaceAll('\\', '/')))
+      .filter((name) => ending.test(name));
+  const folders = ['src', 'nodes', 'resources', 'scripts', 'test'];
+  const code = new Set(folders.flatMap((folder) => inFolder(folder, /\.(?:ts|m?js|py)$/)));
+  const prose = [
+    ...inFolder('docs', /\.md$/).filter((file) => !QUOTES.test(file)),
+    ...inFolder('src', /\.md$/),
+    ...inFolder('nodes/locales/en-US', /\.(?:json|html)$/),
+    ...inFolder('examples', /\.json$/),
+    ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+  ];
+  const isProse = /^\s*(?:\/\/|\/?\*|#)|\b(?:test|describe)\(['`]/;
+  return [...code, ...prose].flatMap((file) =>
+    readFileSync(join(root, file), 'utf8')
+      .split('\n')
+      .flatMap((line, index) => {
+        if (code.has(file) && !isProse.test(line)) return [];
+        const found = PHRASES.filter(([phrase]) => phrase.test(line));
+        return found.map(([phrase, instead]) => `${file}:${index + 1}: "${phrase.exec(line)[0]}": ${instead}`);
+      }),
+  );
+}
+
+/** Returns the texts of several words in quotes, without what templates insert. */
+function messagesIn(text) {
+  const inserted = /\$\{[^{}]*\}/g;
+  // Twice, because what a template inserts may be a template.
+  const code = text
+    .replaceAll(/^\s*(?:\/\/|\/?\*).*$/gm, '')
+    .replaceAll(inserted, '…')
+    .replaceAll(inserted, '…');
+  return [...code.matchAll(/'((?:[^'\\\n]|\\.)*)'|`([^`]*)`/g)]
+    .map(([, quoted, template]) => quoted ?? template ?? '')
+    .filter((message) => /\S \S/.test(message));
 }

@@ -15,7 +15,6 @@ import { asError, isModeletError, ModeletError } from '../core/errors.ts';
 import type { BrokerPlace, LogRecord } from '../core/model.ts';
 import { type BrokerPackages, loadPackages } from './broker-packages.ts';
 
-/** An entry of a stream. */
 export interface BinaryEntry {
   readonly id: Buffer;
   readonly message: Readonly<Record<string, Buffer>>;

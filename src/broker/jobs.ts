@@ -5,7 +5,6 @@ import { ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import type { BrokerAccess } from './broker-link.ts';
 
-/** An item as jobs hold it. */
 export interface JobItem {
   readonly id: string;
   readonly payload: Payload;

@@ -202,20 +202,21 @@ const MODES: readonly string[] = ['answer', 'shadow'] satisfies VersionMode[];
  */
 function compileVersions({ versions: ids, shares }: Pick<StageSettings, 'versions' | 'shares'>): StageVersion[] {
   if (ids.length !== shares.length)
-    throw invalid(`shares: must have one entry for each version: ${shares.length} for ${ids.length} versions`);
+    throw invalid(`versions: there must be one share for each: ${shares.length} for ${ids.length} versions`);
   const versions = ids.flatMap((stage, index) => (stage === '' ? [] : { stage, ...compileShare(shares[index]) }));
   const twice = ids.find((id, index) => id !== '' && ids.indexOf(id) < index);
   if (twice !== undefined) throw invalid(`versions: stage ${twice} is listed twice`);
   const sum = versions.reduce((total, { mode, share }) => total + (mode === 'answer' ? share : 0), 0);
   // Shares such as 33.3 have no exact sum.
-  if (sum > 100 + 1e-6) throw invalid(`shares: those of the versions that answer sum to ${sum} %, 100 at most`);
+  if (sum > 100 + 1e-6)
+    throw invalid(`versions: the shares of those that answer sum to ${sum} %, the maximum is 100 %`);
   return versions;
 }
 
 function compileShare({ share: text = '', mode = '' }: Partial<StageSettings['shares'][number]> = {}): VersionShare {
   const share = percent(text);
-  if (share === null) throw invalid(`shares: must be numbers from 0 to 100; got "${text}"`);
-  if (!MODES.includes(mode)) throw invalid(`shares: must be ${MODES.join(' or ')}; got "${mode}"`);
+  if (share === null) throw invalid(`versions: shares must be numbers from 0 to 100; got "${text}"`);
+  if (!MODES.includes(mode)) throw invalid(`versions: the mode must be ${MODES.join(' or ')}; got "${mode}"`);
   return { share, mode: mode as VersionMode };
 }
 

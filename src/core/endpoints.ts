@@ -26,7 +26,6 @@ export interface EndpointSpec {
   readonly mediaTypes: readonly string[] | null;
   /** Whether requests wait when the queue of the first stage is full. */
   readonly patient: boolean;
-  /** Answer with a result. */
   readonly answer: AnswerSpec;
   /** Answer behind the collector's catch output; null: nothing handles errors, and the client gets them as they are. */
   readonly failure: AnswerSpec | null;
@@ -114,7 +113,6 @@ export interface PlannedEndpoint {
   readonly room: number;
 }
 
-/** A listener in the plan of an engine. */
 export interface PlannedListener extends Omit<ListenerSpec, 'endpoints'> {
   readonly endpoints: readonly PlannedEndpoint[];
 }

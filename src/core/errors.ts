@@ -90,6 +90,21 @@ export function isErrorCode(value: unknown): value is ErrorCode {
   return typeof value === 'string' && Object.hasOwn(HTTP_STATUS, value);
 }
 
+const OF_REQUEST: ReadonlySet<string> = new Set<ErrorCode>([
+  'unauthorized',
+  'forbidden',
+  'rate_limited',
+  'invalid_input',
+  'bad_request',
+  'unsupported_media',
+  'payload_too_large',
+]);
+
+/** Whether an error code blames the incoming request. */
+export function isOfRequest(code: string): boolean {
+  return OF_REQUEST.has(code);
+}
+
 export function isModeletError(value: unknown): value is ModeletError {
   return value instanceof Error && isErrorCode((value as { code?: unknown }).code);
 }

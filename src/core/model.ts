@@ -127,7 +127,6 @@ export interface TaskLimits extends Pick<OnnxOptions, 'threads' | 'batch' | 'exa
   readonly maxSeconds: number;
 }
 
-/** Options for running an ONNX model. */
 export interface OnnxOptions {
   /** Names, or objects with settings. Each operator runs on the first provider that supports it. */
   readonly executionProviders: readonly (string | { readonly name: string })[];
@@ -249,7 +248,6 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 export type LogValue = string | number | boolean | null | { readonly [name: string]: LogValue };
 
-/** One line of the log. */
 export interface LogRecord {
   readonly level: LogLevel;
   /** Text for people. May contain text from a user's code, including line breaks. */
@@ -260,7 +258,6 @@ export interface LogRecord {
   readonly fields?: Readonly<Record<string, LogValue>>;
 }
 
-/** Memory and CPU time of one worker. */
 export interface WorkerUsage {
   /** Resident memory; for a thread, its heap and buffers. */
   readonly rssBytes: number;
@@ -268,7 +265,7 @@ export interface WorkerUsage {
   readonly cpuMs: number;
 }
 
-/** A start of a worker that is under way. */
+/** A start of a worker that is in progress. */
 export interface StartStatus {
   /** How long it has taken so far, in ms. */
   readonly ms: number;
@@ -293,7 +290,6 @@ export interface WorkerStatus {
   /** Last usage that the worker reported, at most once a second, see `WorkerUsage`; null before it is ready. */
   readonly rssBytes: number | null;
   readonly cpuMs: number | null;
-  /** Gauges of the modelet's own. */
   readonly gauges: OwnValues<number>;
 }
 
@@ -333,7 +329,6 @@ export interface CacheStatus {
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
-  /** Bytes of the payloads in the queue. */
   readonly queueBytes: number;
   /** Monotonic time at which the oldest item of the queue arrived; null if the queue is empty. */
   readonly oldestAt: number | null;
@@ -382,7 +377,7 @@ export const STATUS_INTERVAL_MS = 250;
 
 export interface EngineStatus {
   readonly stages: readonly StageStatus[];
-  /** Number of requests whose branches are under way, by the number of the node that gathers them; absent: none. */
+  /** Number of requests whose branches are in progress, by the number of the node that gathers them; absent: none. */
   readonly gathering?: readonly (readonly [node: number, requests: number])[];
   readonly rssBytes: number;
   /** Bytes of all payloads, results that stages are expected to give and unread answers included; absent: not told. */

@@ -5,7 +5,6 @@ import type { ErrorCode } from './errors.ts';
 export interface HistogramReading {
   /** Values per bucket: above the previous bound, up to its own. The last bucket has the values above all bounds. */
   readonly counts: readonly number[];
-  /** Sum of all values. */
   readonly sum: number;
 }
 
@@ -107,7 +106,6 @@ export interface FailureCount {
   readonly at: number;
 }
 
-/** The outcome of a request: `ok` or its error code. */
 export type OutcomeCode = 'ok' | ErrorCode;
 
 /** Durations by outcome, in the buckets of the histogram that was read; errors that never occurred are absent. */
@@ -115,9 +113,7 @@ export type DurationReadings = Readonly<Partial<Record<OutcomeCode, HistogramRea
   readonly ok: HistogramReading;
 };
 
-/** Totals of requests. */
 export interface RequestReading {
-  /** By outcome. */
   readonly counts: Readonly<Partial<Record<OutcomeCode, number>>>;
   /** Outcomes that arrived after their request had settled, and were ignored. */
   readonly late: number;

@@ -18,7 +18,6 @@ export interface VersionShare {
 /** Why a version has its share: it is in the flow, a user asked for it, or too many requests failed. */
 export type ShareCause = 'drawn' | 'asked' | 'failures';
 
-/** The share that a version has at present. */
 export interface PresentShare extends VersionShare {
   readonly cause: ShareCause;
 }
@@ -29,7 +28,6 @@ export interface StageVersion extends VersionShare {
   readonly stage: string;
 }
 
-/** The versions of a stage. */
 export interface StageVersions {
   readonly list: readonly StageVersion[];
   /** Percent of failed requests above which a version loses its share; null: never. */

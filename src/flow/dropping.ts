@@ -71,12 +71,12 @@ export class Queues {
     const { overflow, dropKey } = configs.get(id) ?? { overflow: 'auto', dropKey: '' };
     const found: string[] = [];
     if (dropKey !== '' && this.of(id).overflow !== 'drop-oldest')
-      found.push(`dropKey ${dropKey} has no effect: the stage does not drop its oldest items (overflow)`);
+      found.push(`Drop key ${dropKey} has no effect: When full does not drop the oldest items`);
     if ((overflow === 'refuse' || overflow === 'wait') && this.#before.has(id))
-      found.push(`overflow ${overflow} has no effect: only stages send to this one, and they wait while it is full`);
+      found.push(`When full: ${overflow} has no effect: only stages send to this one, and they wait while it is full`);
     const other = [...routes.values()].find((route) => route.dropKey !== '' && route.stages.includes(id));
     if (dropKey !== '' && found.length === 0 && other && other.dropKey !== dropKey)
-      found.push(`dropKey ${dropKey} has no effect on requests that a stage before divides by ${other.dropKey}`);
+      found.push(`Drop key ${dropKey} has no effect on requests that an earlier stage divides by ${other.dropKey}`);
     return found;
   }
 }

@@ -71,7 +71,6 @@ export interface JoinNode extends AnyNode {
   readonly invalid: string | null;
 }
 
-/** A switch node of Node-RED. */
 export interface SwitchNode extends AnyNode {
   readonly kind: 'switch';
   /** Where in the payload to look. */
@@ -172,7 +171,6 @@ export function isStep(node: GraphNode | undefined): node is StageNode | Batcher
   return node?.kind === 'stage' || node?.kind === 'batcher';
 }
 
-/** Whether the node is one of this package. */
 export function isPipelineNode({ type }: { readonly type: string }): boolean {
   return type.startsWith('modelet-');
 }

@@ -9,7 +9,7 @@ export interface PlannedJoin {
   readonly terms: GatherTerms;
   /** Names of the drawn branches, by the node that ends each. */
   readonly branches: ReadonlyMap<string, string>;
-  /** Changes with everything that a gather under way depends on. */
+  /** Changes with everything that a gather in progress depends on. */
   readonly revision: string;
 }
 

@@ -110,7 +110,7 @@ function reasonForNoBroker({ placement, runtime }: StageConfig, nodes: CompiledN
   const config = nodes.get(runtime)?.config as RuntimeConfig;
   const found = nodes.get(config.broker);
   if (found?.kind !== 'broker') {
-    return 'placement: worker hosts are reached over the broker of the runtime, and its runtime has none';
+    return 'Placement: worker hosts are reached over the broker of the runtime, and its runtime has none';
   }
   return found.config instanceof ModeletError ? `the broker of its runtime: ${found.config.message}` : null;
 }
@@ -171,7 +171,6 @@ function planVersions(
   };
 }
 
-/** Returns what the workers of a stage need. */
 export function planModelet(config: StageConfig, folders: ModuleFolders): ModeletDefinition {
   const { source, init, inputSchema, outputSchema, workers } = config;
   return {

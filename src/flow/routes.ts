@@ -34,7 +34,6 @@ export interface CompiledGraph {
   readonly routes: ReadonlyMap<string, CompiledRoute>;
   /** Reasons why no route begins at HTTP-in nodes that fan out, by the node. */
   readonly apart: ReadonlyMap<string, string>;
-  /** Batching by stage. */
   readonly batching: ReadonlyMap<string, Batching>;
   /** Reason why a node cannot be used as it is wired or configured, by node. */
   readonly invalid: ReadonlyMap<string, string>;

@@ -12,7 +12,7 @@ export function rejectVersions(graph: Graph, invalid: Map<string, string>): void
     for (const { stage } of base.versions) {
       const reason = faultOf(graph, base, stage, bases.get(stage));
       bases.set(stage, bases.get(stage) ?? base);
-      if (reason !== null && !invalid.has(base.id)) invalid.set(base.id, `versions: ${reason}`);
+      if (reason !== null && !invalid.has(base.id)) invalid.set(base.id, `Versions: ${reason}`);
     }
   }
 }
@@ -40,7 +40,6 @@ export function basesOf(graph: Graph): Map<string, string> {
   );
 }
 
-/** Returns the stages and all their versions. */
 export function withVersions(graph: Graph, stages: readonly string[]): StageNode[] {
   return stages.flatMap((id) => {
     const stage = graph.get(id);

@@ -69,7 +69,7 @@ function nearestWhere(graph: Graph, from: string, isWanted: (node: Target) => bo
   return found.map(({ id }) => id);
 }
 
-/** Returns the nodes of a kind that are the fewest hops downstream; an empty array if there are none. */
+/** Returns the nodes of a kind that are the fewest hops downstream; an empty array if there is no such node. */
 export function nearest(graph: Graph, from: string, kind: GraphNode['kind']): string[] {
   return nearestWhere(graph, from, (node) => node.kind === kind);
 }

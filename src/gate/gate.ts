@@ -26,7 +26,6 @@ import { tooRare } from './why.ts';
 export type Supply = BudgetSource | { readonly members: readonly Admission[] };
 
 export interface GateOptions {
-  /** Id of the node. */
   readonly id: string;
   readonly name: string;
   readonly config: GateConfig;

@@ -24,7 +24,6 @@ export interface Lease {
   readonly admittedAt: number;
 }
 
-/** A lease, and the shares that end with it. */
 export interface LeaseWithShares<Share> {
   readonly lease: Lease;
   readonly shares: readonly Share[];

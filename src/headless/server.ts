@@ -20,7 +20,6 @@ import type { HeadlessFlows } from './compile-flows.ts';
 
 type ServerState = 'starting' | 'serving' | 'draining' | 'ended';
 
-/** The runtime that is served, and where. */
 export interface ServedRuntime extends Pick<ListenerSpec, 'address' | 'tls' | 'keys' | 'endpoints'> {
   readonly id: string;
   readonly config: RuntimeConfig;

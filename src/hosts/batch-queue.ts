@@ -42,7 +42,7 @@ const OPTIONS: JobsOptions = { removeOnFail: KEPT };
 
 export class BatchQueue {
   readonly #link: BrokerLink;
-  /** Names whoever takes batches by this object. */
+  /** Names the host that takes batches by this object. */
   readonly #holder: string;
   readonly #values: BatchValues;
 

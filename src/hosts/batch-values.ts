@@ -3,7 +3,7 @@
  * it. A job holds JSON, in which bytes are a third longer, and BullMQ copies the result of a job into its stream of
  * events, where the last 10,000 stay.
  *
- * A value outlives whoever wrote it by `KEPT_MS`. The runtime renews those of its open batches, and deletes a batch's
+ * A value outlives its writer by `KEPT_MS`. The runtime renews those of its open batches, and deletes a batch's
  * values when it settles.
  */
 

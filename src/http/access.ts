@@ -207,7 +207,7 @@ export class Usage {
   enter({ rate, concurrent }: ClientKey, now: number): Limited | null {
     // Such a request takes no token.
     if (concurrent > 0 && this.#open >= concurrent) {
-      return { reason: `${concurrent} requests with this key are under way`, retryAfterSeconds: 1 };
+      return { reason: `${concurrent} requests with this key are open`, retryAfterSeconds: 1 };
     }
     if (rate > 0) {
       const { bucket, waitMs } = takeToken(this.#bucket, rate, now);
@@ -225,16 +225,6 @@ export class Usage {
   }
 }
 
-/** What an endpoint does for pages of other origins. */
-export interface OtherOrigins {
-  /** Whether a page may call, also by a WebSocket. @param origin header of the browser */
-  allows(origin: string | undefined): boolean;
-  /** Writes the headers of an answer of any kind. */
-  mark(request: IncomingMessage, response: ServerResponse): void;
-  /** Answers the question of a browser before a request. Returns false, and does nothing, if it is another request or not allowed. */
-  preflight(request: IncomingMessage, response: ServerResponse): boolean;
-}
-
 const ALLOW = 'Access-Control-Allow-Origin';
 /** Headers of answers that scripts may read, besides those that they always may. */
 const EXPOSED = 'X-Request-Id, Retry-After, x-should-retry, Inference-Header-Content-Length';
@@ -246,7 +236,7 @@ const MAX_AGE = '600';
  * Lets scripts of web pages from other origins call endpoints (CORS). Browsers ask for that themselves, and keep an answer
  * from its script unless it allows their page. Requests of other clients are neither refused nor changed by this.
  */
-export class Origins implements OtherOrigins {
+export class Origins {
   #allowed: ReadonlySet<string>;
 
   /** @param origins as `parseOrigins` gives them */
@@ -254,7 +244,6 @@ export class Origins implements OtherOrigins {
     this.#allowed = new Set(origins);
   }
 
-  /** Replaces all origins. */
   replace(origins: readonly string[]): void {
     this.#allowed = new Set(origins);
   }
@@ -264,10 +253,12 @@ export class Origins implements OtherOrigins {
     return this.#allowed.size > 0;
   }
 
+  /** Whether a page may call, also by a WebSocket. @param origin header of the browser */
   allows(origin: string | undefined): boolean {
     return origin !== undefined && (this.#allowed.has(origin) || this.#allowed.has(ANY_ORIGIN));
   }
 
+  /** Writes the headers of an answer of any kind. */
   mark({ headers: { origin } }: IncomingMessage, response: ServerResponse): void {
     if (!this.areSet) return;
     const isOpen = this.#allowed.has(ANY_ORIGIN);
@@ -281,6 +272,7 @@ export class Origins implements OtherOrigins {
     }
   }
 
+  /** Answers the question of a browser before a request. Returns false, and does nothing, if it is another request or not allowed. */
   preflight(request: IncomingMessage, response: ServerResponse): boolean {
     const { origin, 'access-control-request-method': method, ...headers } = request.headers;
     if (request.method !== 'OPTIONS' || method === undefined || !this.allows(origin)) return false;
@@ -294,6 +286,9 @@ export class Origins implements OtherOrigins {
     return true;
   }
 }
+
+/** What an endpoint does for pages of other origins. */
+export type OtherOrigins = Pick<Origins, 'allows' | 'mark' | 'preflight'>;
 
 /** Says that an answer depends on a header of its request, so that no cache gives it to other pages. */
 function vary(response: ServerResponse, header: string): void {

@@ -9,7 +9,7 @@ import { CODEC, decodePayload } from '../wire/codec/codec.ts';
 import { errorBody } from './client-text.ts';
 import { type AnswerForm, MSGPACK_TYPE, REQUEST_ID } from './request-head.ts';
 import type { PreparedAnswer } from './served-endpoint.ts';
-import { jsonable } from './values/jsonable.ts';
+import { jsonable } from './values/conversion.ts';
 import { encodeMsgpack } from './values/msgpack.ts';
 
 export type WrittenForm = Exclude<AnswerForm, 'usual'>;

@@ -1,5 +1,5 @@
 /**
- * The table of compiled endpoints that a host serves. A deploy replaces it in one step. Requests under way keep the
+ * The table of compiled endpoints that a host serves. A deploy replaces it in one step. Open requests keep the
  * endpoint with which they began.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -19,7 +19,6 @@ export class Endpoints {
   #models: Models | null = null;
   #rules: PathRules = USUAL;
 
-  /** Replaces all endpoints. */
   replace(endpoints: readonly ServedEndpoint[], rules: PathRules = USUAL): void {
     this.#rules = rules;
     this.#table = new Map(

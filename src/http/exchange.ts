@@ -24,7 +24,6 @@ export interface HttpCall {
   readonly requestId: string;
 }
 
-/** One item, or rows of which each is an item. */
 export type Input = OneItem | RowItems;
 
 interface OneItem {

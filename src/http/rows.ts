@@ -2,7 +2,7 @@
  * One request of a client as several requests to the runtime: each of its rows is an item, which runs beside those of
  * other clients. The runtime admits all rows or refuses all, and they end together.
  *
- *   open   rows are under way                                                   -> ended
+ *   open   rows are open                                                        -> ended
  *   ended  all results have come, or a row has failed, or the client has gone
  */
 import { ModeletError, prefixed } from '../core/errors.ts';
@@ -18,7 +18,7 @@ export interface RowsRequest extends Omit<EndpointRequest, 'payload' | 'places' 
 }
 
 type RowsState =
-  /** `open`: the requests under way, by row. `results`: those that have come, in their places. */
+  /** `open`: the open requests, by row. `results`: those that have come, in their places. */
   | { readonly tag: 'open'; readonly open: Map<number, RequestNumber>; readonly results: Payload[]; left: number }
   | { readonly tag: 'ended' };
 
@@ -67,7 +67,7 @@ export class Rows {
     if (state.left === 0 && this.#end()) this.#onSettled({ ok: true, value: state.results });
   }
 
-  /** Cancels the rows under way. Returns false if the rows had settled. */
+  /** Cancels the open rows. Returns false if the rows had settled. */
   #end(): boolean {
     const state = this.#state;
     if (state.tag !== 'open') return false;

@@ -2,7 +2,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
 import type { AnswerSpec, EndpointSpec, ListenerSpec, PlannedEndpoint } from '../core/endpoints.ts';
-import type { ErrorCode, ModeletError } from '../core/errors.ts';
+import { isOfRequest, type ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { stickyHash } from '../core/versions.ts';
@@ -12,7 +12,6 @@ import type { Clients, OtherOrigins } from './access.ts';
 import type { Headers } from './request-head.ts';
 import { isForEmbeddings } from './streaming/embeddings.ts';
 
-/** A request as an endpoint submits it. */
 export interface EndpointRequest {
   /** Id shown to users; need not be unique. */
   readonly requestId: string;
@@ -40,7 +39,6 @@ export interface DescribedRoute {
   readonly mostRows: number;
 }
 
-/** The runtime behind an endpoint. */
 export interface EndpointRuntime {
   /** @throws ModeletError if the request is refused; the runtime has counted it */
   submit(request: EndpointRequest): RequestNumber;
@@ -153,22 +151,6 @@ function inUtf8(type: string): string {
   return `${type.replace(CHARSET, '')}; charset=utf-8`;
 }
 
-const OF_REQUEST: ReadonlySet<ErrorCode> = new Set([
-  'unauthorized',
-  'forbidden',
-  'rate_limited',
-  'invalid_input',
-  'bad_request',
-  'unsupported_media',
-  'payload_too_large',
-]);
-
-/** Whether an error code blames the incoming request, before the runtime gets it. */
-export function isOfRequest(code: ErrorCode): boolean {
-  return OF_REQUEST.has(code);
-}
-
-/** The desk, as endpoints see it. */
 export type EndpointDesk = Pick<Desk<unknown>, 'submit' | 'abandon' | 'deadlineFor' | 'countRefused'>;
 
 /** Sees one request on its way. */

@@ -78,7 +78,6 @@ export interface GatePort {
 
 const NOTHING_HELD: LeaseHold = { leave: () => {}, end: () => {} };
 
-/** Records that a pipeline has a message. */
 export function holdLeases(gates: GatePort, msg: PipelineMessage): LeaseHold {
   return msg.modelet?.leases ? gates.hold(msg) : NOTHING_HELD;
 }

@@ -12,7 +12,6 @@ import type { Flows } from '../flow/read/graph-reader.ts';
 import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
 import { checkInterpreter } from '../process/python.ts';
 
-/** A compiled node, and the running node that it is. */
 export type LiveNode = CompiledNode & { readonly node: Node };
 export type LiveGate = Extract<LiveNode, { kind: 'gate' }>;
 
@@ -50,15 +49,6 @@ export function tabNames(definitions: readonly Definition[]): (id: string) => st
     if (type === 'tab' || type.startsWith(SUBFLOW)) names.set(id, label || name || id);
   }
   return (id) => names.get(id) ?? id;
-}
-
-/** Returns the settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
-export function configure<Config>(compile: () => Config): Config | ModeletError {
-  try {
-    return compile();
-  } catch (thrown) {
-    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', (thrown as Error).message);
-  }
 }
 
 /**

@@ -21,7 +21,6 @@ interface RunningEngine {
   readonly engine: Engine;
   readonly listener: LazyListener;
   readonly outcomes: Outbox;
-  /** Sends the status now. */
   sendStatus(): void;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Loads an HTTP endpoint from a process of its own: with wrk where it is installed, else with autocannon, which takes as
+ * Loads an HTTP endpoint from a separate process: with wrk where it is installed, else with autocannon, which takes as
  * much CPU per request as Node-RED does and so hides a part of every difference.
  */
 import { spawn, spawnSync } from 'node:child_process';

@@ -116,7 +116,7 @@ async function interactive(client: Client, ms: number): Promise<Promise<number>[
   const end = performance.now() + ms;
   for (let due = performance.now(); due < end; due += -Math.log(1 - random()) * GAP_MS) {
     if (due > performance.now()) await sleep(due - performance.now());
-    // From the time it was due: a sender that is late makes somebody wait, too.
+    // From the time it was due: a late sender makes a client wait, too.
     latencies.push(client.complete().then(() => performance.now() - due));
   }
   return latencies;

@@ -27,7 +27,7 @@ export const recovery: Part = {
 
 async function killOnce(): Promise<Recovery> {
   const launchedAt = performance.now();
-  // A runtime of its own per round: the first restart is immediate, later ones are held back.
+  // A separate runtime per round: the first restart is immediate, later ones are held back.
   const bed = await Bed.start({ slow: [{ modelet: 'sleep', init: { ms: RUN_MS } }], echo: [{ modelet: 'echo' }] });
   const startMs = performance.now() - launchedAt;
   try {

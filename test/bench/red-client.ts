@@ -1,4 +1,4 @@
-/** The benchmark's hold on a Node-RED that runs in a process of its own. */
+/** The benchmark's hold on a Node-RED that runs in a separate process. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-/** Entry: a Node-RED in a process of its own, driven by its parent over IPC. Started by red-client.ts. */
+/** Entry: a Node-RED in a separate process, driven by its parent over IPC. Started by red-client.ts. */
 import { performance } from 'node:perf_hooks';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 import { type Lateness, sleep, watchTimers } from './measure.ts';

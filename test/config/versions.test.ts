@@ -31,18 +31,18 @@ test('versions have a stage, a share and a mode, and blank rows do not count', (
 });
 
 const CASES: readonly (readonly [rows: readonly Row[], message: RegExp, rollback?: string])[] = [
-  [[{ stage: 'b', share: '101' }], /^shares: must be numbers from 0 to 100; got "101"$/],
-  [[{ stage: 'b', share: '-1' }], /^shares: must be numbers/],
-  [[{ stage: 'b', share: '' }], /^shares: must be numbers/],
-  [[{ stage: 'b', share: 'half' }], /^shares: must be numbers/],
-  [[{ stage: 'b', mode: 'both' }], /^shares: must be answer or shadow; got "both"$/],
+  [[{ stage: 'b', share: '101' }], /^versions: shares must be numbers from 0 to 100; got "101"$/],
+  [[{ stage: 'b', share: '-1' }], /^versions: shares must be numbers/],
+  [[{ stage: 'b', share: '' }], /^versions: shares must be numbers/],
+  [[{ stage: 'b', share: 'half' }], /^versions: shares must be numbers/],
+  [[{ stage: 'b', mode: 'both' }], /^versions: the mode must be answer or shadow; got "both"$/],
   [[{ stage: 'b' }, { stage: 'b' }], /^versions: stage b is listed twice$/],
   [
     [
       { stage: 'b', share: 60 },
       { stage: 'c', share: 41 },
     ],
-    /^shares: those .* sum to 101 %, 100 at most$/,
+    /^versions: the shares .* sum to 101 %, the maximum is 100 %$/,
   ],
   [[], /^rollback: must be a number from 0 to 100, or blank; got "many"$/, 'many'],
 ];
@@ -62,7 +62,7 @@ test('each version has a share', () => {
   const wrong = { versions: ['b'], shares: [] };
   assert.throws(
     () => compileStage(wrong, (path) => path),
-    /^ModeletError: shares: must have one entry .* 0 for 1 versions$/,
+    /^ModeletError: versions: there must be one share for each: 0 for 1 versions$/,
   );
 });
 

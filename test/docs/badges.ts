@@ -53,7 +53,7 @@ function gate(changes: Partial<GateSnapshot>): GateSnapshot {
 }
 
 const [worker] = workers() as [WorkerStatus];
-const TOO_SLOW = 'was not ready within 60000 ms (startTimeoutMs): 60 s so far; the next try has 120 s';
+const TOO_SLOW = 'was not ready within 60000 ms (Start timeout): 60 s so far; the next try has 120 s';
 const BROKEN = { ready: 0, workers: workers("classify: Predict:1: Unexpected token '}'") };
 const STOPPED = { refuses: null, engine: { state: 'error', error: 'killed by SIGKILL' } } as unknown as RuntimeSnapshot;
 const NOT_READY = { ready: 0, workers: workers() };

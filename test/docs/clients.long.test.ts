@@ -76,7 +76,7 @@ const TALK = `
       if (made < input.max_tokens) node.log('stopped before word ' + input.max_tokens);
     }
   })();`;
-/** Late requests hold the only worker until nobody waits for them. */
+/** Late requests hold the only worker until no client waits for them. */
 const LATE = `
   const { signal } = ctx;
   if (input.late) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));

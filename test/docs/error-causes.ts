@@ -12,7 +12,7 @@ export const ERROR_CAUSES: Readonly<Record<ErrorCode, { readonly cause: string; 
   },
   rate_limited: {
     cause:
-      'The client has sent more requests per second, or has more requests under way, than its key allows. `Retry-After` is set',
+      'The client has sent more requests per second, or has more open requests, than its key allows. `Retry-After` is set',
     remedy: 'Try again later; raise the limits of the client',
   },
   invalid_input: {

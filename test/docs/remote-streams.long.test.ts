@@ -188,7 +188,7 @@ for (const { name, path, places, skip, flow } of WAYS) {
       assert.equal(choices[0].message.content, 'whole');
     });
 
-    test('a status of the remote model is an answer of its own, with what it says', async () => {
+    test('a status of the remote model is a separate answer, with what it says', async () => {
       for (const stream of [true, false]) {
         const refused = await ask('refuse', { stream });
         const { error } = (await refused.json()) as { error: { code: string; message: string } };

@@ -16,10 +16,10 @@ before(async () => {
 for (const way of WAYS) {
   test(`the page lists the files of the way "${way}" ("npm run path" writes them)`, () => {
     const measured = filesOf(paths[way]);
-    assert.ok(measured.length <= MOST_FILES[way], `${measured.length} files, ${MOST_FILES[way]} at most`);
     const listed = listedFor(way, readPage('docs/architecture.md'));
     const missing = measured.filter((file) => !listed.includes(file));
     const superfluous = listed.filter((file) => !measured.includes(file));
     assert.deepEqual({ missing, superfluous }, { missing: [], superfluous: [] });
+    assert.ok(measured.length <= MOST_FILES[way], `${measured.length} files, ${MOST_FILES[way]} at most`);
   });
 }

@@ -6,6 +6,8 @@ import { Form } from './form.ts';
 import { startSession } from './session.ts';
 import { SidebarPage } from './sidebar-page.ts';
 
+declare const localStorage: { setItem(key: string, value: string): void; removeItem(key: string): void };
+
 const FLOWS = [TAB, runtime(), dispatchGate('gate', 'one', [], { y: 200 }), stage('one', 'return input;', [])];
 const files = { 'flows.json': JSON.stringify(FLOWS) };
 
@@ -60,6 +62,22 @@ describe('an account that may not read the pipelines', () => {
       await editor.page.locator('#node-dialog-login').waitFor({ state: 'detached' });
     });
   });
+
+  test('reads on the dashboard what it lacks, and gets none of its events', async () => {
+    await session.inDeployed(async (editor) => {
+      const { editorUrl } = session.nodeRed;
+      assert.equal((await fetch(`${editorUrl}modelets/dashboard/events`)).status, 401);
+      const page = await editor.page.context().newPage();
+      await page.goto(`${editorUrl}modelets/dashboard`);
+      await page.getByText(/^Log in to the editor/).waitFor();
+      await page.evaluate(() => localStorage.setItem('auth-tokens-editor', '{"access_token":"of nobody"}'));
+      await page.reload();
+      await page.getByText(/^Your account lacks the permission modelets\.read/).waitFor();
+      assert.equal(await page.locator('#body').isVisible(), false);
+      await page.evaluate(() => localStorage.removeItem('auth-tokens-editor'));
+      await page.close();
+    });
+  });
 });
 
 describe('an account that has logged in', () => {
@@ -86,6 +104,12 @@ describe('an account that has logged in', () => {
         assert.deepEqual([view.status(), new URL(view.url()).search], [200, '']);
       }
       await sidebar.showWorkers('one');
+      const opened = editor.page.waitForEvent('popup');
+      await sidebar.root.locator('.modelet-sb-dashboard').click();
+      const page = await opened;
+      await page.locator('#connection[data-kind="live"]').waitFor();
+      await page.locator('#workers tbody tr', { hasText: 'one' }).waitFor();
+      await page.close();
     }, access_token);
   });
 });

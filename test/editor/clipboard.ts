@@ -29,7 +29,7 @@ export async function listExamples(editor: EditorPage, packageName: string): Pro
   return names;
 }
 
-/** Imports an example, and places it on the canvas if it has no tab of its own. */
+/** Imports an example, and places it on the canvas if it has no tab. */
 export async function importExample(
   editor: EditorPage,
   packageName: string,
@@ -71,7 +71,7 @@ async function finishImport(editor: EditorPage, again = false): Promise<void> {
     });
     return now > count;
   }, before);
-  // Flows without a tab of their own hang on the mouse until a click puts them down.
+  // Flows without a tab hang on the mouse until a click puts them down.
   if (!(await editor.page.evaluate(() => RED.view.state() === RED.state.IMPORT_DRAGGING))) return;
   await editor.chart.click({ position: { x: 500, y: 250 } });
   await editor.page.waitForFunction(() => RED.view.state() === RED.state.DEFAULT);

@@ -4,3 +4,4 @@ import './deployed/restart.test.ts';
 import './deployed/cpu-picker.test.ts';
 import './deployed/gate.test.ts';
 import './deployed/sidebar-picture.test.ts';
+import './deployed/dashboard-page.test.ts';

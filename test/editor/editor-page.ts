@@ -31,7 +31,7 @@ const LOOKS = { polling: 30 };
 
 export class EditorPage {
   readonly page: Page;
-  /** Errors on the console, and exceptions that nobody caught. */
+  /** Errors on the console, and uncaught exceptions. */
   readonly problems: string[] = [];
 
   private constructor(page: Page) {

@@ -92,7 +92,7 @@ export class Form {
     await this.#setFields(fields);
   }
 
-  /** Sets all at once that can be seen and used; looks for one that cannot. */
+  /** Sets all at once that can be seen and used; looks for a field that cannot. */
   async #setFields(fields: readonly (readonly [Place, string | boolean])[]): Promise<void> {
     for (let rest = fields; rest.length > 0; ) {
       rest = rest.slice(await this.#editor.page.evaluate(setFields, rest));
@@ -238,7 +238,7 @@ function readFields(places: readonly (readonly [string, Place])[]): Record<strin
 async function openTooltip(field: string): Promise<string> {
   const tooltip = $(field).data('tooltip');
   tooltip.open(true);
-  // Its text may be one that has to be waited for.
+  // Its text may come late.
   await new Promise((resolve) => setTimeout(resolve));
   const text = $('.red-ui-popover-content').text();
   tooltip.close(true);

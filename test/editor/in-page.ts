@@ -79,7 +79,7 @@ export function unloadFlows(): boolean {
   RED.actions.invoke('core:clear-debug-messages');
   RED.nodes?.clear();
   RED.history.clear();
-  // An editor without a version does not ask its user about flows that somebody else deploys.
+  // An editor without a version does not ask its user about flows that another user deploys.
   RED.nodes?.version(null);
   RED.view.redraw(true);
   // A notification removes itself from the document when its time is over: it must still be there.

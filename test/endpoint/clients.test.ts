@@ -68,11 +68,11 @@ test('a request needs a known key, in one of two headers', () => {
   for (const [headers, code] of rows) assert.equal(codeOf(ask(clients, headers)), code, JSON.stringify(headers));
 });
 
-test('without keys everybody is admitted, with an empty list nobody', () => {
+test('without keys every client is admitted, with an empty list none', () => {
   const { clients } = clientsWith();
   assert.equal(codeOf(ask(clients, WITH_KEY)), 'unauthorized');
   clients.replace([{ ...client(), hash: '' }]);
-  assert.equal(codeOf(ask(clients, WITH_KEY)), 'unauthorized', 'a client whose key nobody has');
+  assert.equal(codeOf(ask(clients, WITH_KEY)), 'unauthorized', 'a client with an unknown key');
   clients.replace(null);
   assert.equal(codeOf(ask(clients, {})), 'ok');
 });
@@ -90,7 +90,7 @@ test('a key for some paths is refused at all others', () => {
 });
 
 describe('limits', () => {
-  test('no more requests than allowed are under way, and the end of one makes room for the next', () => {
+  test('no more requests than allowed are open, and the end of one makes room for the next', () => {
     const { clients } = clientsWith(client({ concurrent: 2 }));
     const [first] = [ask(clients, WITH_KEY), ask(clients, WITH_KEY)];
     const refused = ask(clients, WITH_KEY) as ModeletError;
@@ -117,7 +117,7 @@ describe('limits', () => {
     clients.replace([client({ rate: 2, concurrent: 1 })]);
     assert.equal(codeOf(ask(clients, WITH_KEY)), 'rate_limited');
     clock.advance(1000);
-    assert.equal(codeOf(ask(clients, WITH_KEY)), 'rate_limited', 'the first request is still under way');
+    assert.equal(codeOf(ask(clients, WITH_KEY)), 'rate_limited', 'the first request is still open');
     open.emit('close');
     assert.equal(codeOf(ask(clients, WITH_KEY)), 'ok');
   });

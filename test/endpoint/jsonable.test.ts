@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { runInNewContext } from 'node:vm';
-import { jsonable } from '../../src/http/values/jsonable.ts';
+import { jsonable } from '../../src/http/values/conversion.ts';
 
 const written = (value: unknown): unknown => JSON.parse(JSON.stringify(jsonable(value)));
 const nothing = { data: new Float32Array(0), dims: [0, 3], type: 'float32' };

@@ -147,7 +147,7 @@ describe('msgpack: what comes in', () => {
     ['a key that is no UTF-8', hex('81 a1 80 c0'), /a text that is not UTF-8/],
     ['a key __proto__', hex('81 a9 5f5f70726f746f5f5f 80'), /__proto__/],
     ['a key that is an array', hex('81 90 c0'), /key/],
-    ['an extension that nobody knows', hex('d4 05 00'), /extension of type 5, of which there is only -1/],
+    ['an unknown extension', hex('d4 05 00'), /extension of type 5, of which there is only -1/],
     ['another one, of a negative type', hex('d4 fe 00'), /extension of type -2/],
     ['a timestamp of one byte', hex('d4 ff 00'), /a timestamp of 1 bytes/],
     ['a timestamp beyond all dates', hex('c7 0c ff 00000000 7fffffffffffffff'), /beyond what a date can be/],

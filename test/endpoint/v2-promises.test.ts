@@ -138,7 +138,7 @@ describe('the outputs that a schema promises', () => {
     }
   });
 
-  test('are none if it does not say what they are', () => {
+  test('are empty if it does not declare them', () => {
     for (const schema of [true, {}, { type: 'object' }, { type: 'array' }, { $ref: '#/$defs/Loop', ...item }]) {
       const text = JSON.stringify(schema);
       assert.deepEqual(metadataOf({ inputSchema: null, outputSchema: text, examples: [] }), [], text);

@@ -1,4 +1,4 @@
-/** Requests that began on a route of an earlier plan and come late are served on it, at nobody else's cost. */
+/** Requests that began on a route of an earlier plan and come late are served on it, at no cost for others. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Rig, route, stage, upTo } from './rig.ts';

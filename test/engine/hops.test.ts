@@ -22,7 +22,7 @@ async function fourStages(overrides: Overrides = {}, taps: readonly number[] = [
   return rig;
 }
 
-/** The timing of an item at one stage, as a host has it: with numbers of its own. */
+/** The timing of an item at one stage, as a host has it: with the host's numbers. */
 function timing(runMs: number, batchSize = 1): StageTiming {
   return { stage: 900 + runMs, waitMs: 1, batchMs: 2, runMs, batchSize, worker: 0 };
 }
@@ -84,7 +84,7 @@ test('a row ends before a stage that keeps results, that no host serves, or that
   assert.equal(await hopsOf(await fourStages({}, [], [1])), 0);
 });
 
-test('a row ends at a stage whose value somebody wants, and the copy is made', async () => {
+test('a row ends at a stage whose value is wanted elsewhere, and the copy is made', async () => {
   const rig = await fourStages({}, [2], [3]);
   assert.equal(await hopsOf(rig), 1);
   rig.pool(1).answerFromHost(() => ({ ok: true, payload: json('"two"'), timings: [timing(5), timing(6)] }));

@@ -36,10 +36,10 @@ test('parts leave in order before the outcome, and the worker learns how many we
   await rig.turn();
   assert.deepEqual(rig.answers(), ['7']);
   rig.engine.taken([[7, 3]]);
-  assert.deepEqual(pool.taken, ['7: 2'], 'of what has settled nobody is told');
+  assert.deepEqual(pool.taken, ['7: 2'], 'settled requests are not reported');
 });
 
-test('the engine discards the parts of a request that nobody waits for', async () => {
+test('the engine discards the parts of an abandoned request', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1], wanted);

@@ -125,7 +125,7 @@ describe('with retryLost', () => {
     assert.deepEqual([rig.answers(), pool.held()], [['1 deadline_exceeded', '2 deadline_exceeded'], []]);
   });
 
-  test('each stage of a route gives a second run of its own', async () => {
+  test('each stage of a route gives a separate second run', async () => {
     const rig = new Rig();
     const both = { ...retrying, batching: greedy(2) };
     await rig.apply({ stages: [stage(1, both), stage(2, both)], routes: [route(1, [1, 2])] });
@@ -201,7 +201,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 class Observer {
   readonly runs: Map<number, number[]> = new Map();
   readonly #pool: FakePool;
-  /** First batch of each worker, as last seen: the one that runs. */
+  /** First batch of each worker, as last seen: the running one. */
   readonly #seen: (number[] | undefined)[] = [];
 
   constructor(pool: FakePool) {

@@ -66,7 +66,7 @@ export class Rig {
   /** All pools ever made, in order. */
   readonly pools: FakePool[] = [];
   readonly engine: Engine;
-  /** Bytes of outcomes that nobody has read. */
+  /** Bytes of unread outcomes. */
   unsent = 0;
 
   /** @param limits most bytes of one payload, and of all */

@@ -138,7 +138,7 @@ class World {
     this.#check();
   }
 
-  /** Inputs of runs that somebody waits for, and that all who come may share. */
+  /** Inputs of runs that have a caller, which all later requests may share. */
   shared(): string[] {
     return this.#pools()
       .flatMap((pool) =>
@@ -247,7 +247,7 @@ async function live(steps: readonly Step[], settings: number, each: (world: Worl
 const steps = (kinds: fc.MaybeWeightedArbitrary<Step>[]): fc.Arbitrary<Step[]> =>
   fc.array(fc.oneof(...kinds), { maxLength: 80, size: 'max' });
 
-test('requests settle once, with the present result of their own input, through faults, deploys and restarts', async () => {
+test('requests settle once, with the present result of the same input, through faults, deploys and restarts', async () => {
   await fc.assert(
     fc.asyncProperty(steps([...undisturbed, ...changing]), fc.nat({ max: 3 }), (all, settings) =>
       live(all, settings, () => undefined),

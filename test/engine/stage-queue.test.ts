@@ -98,7 +98,7 @@ class Model {
     this.expected.splice(place < 0 ? this.expected.length : place, 0, one);
   }
 
-  /** Each payload has a size of its own. */
+  /** Payloads differ in size. */
   #payload(): Pick<Item, 'payload'> {
     return { payload: { codec: CODEC.bytes, bytes: new Uint8Array(this.all.length) } };
   }
@@ -194,7 +194,7 @@ test('a stage queue behaves like plain arrays under any sequence of operations',
   );
 });
 
-test('no expired item can be taken after a sweep, not even one that was put back', () => {
+test('no expired item can be taken after a sweep, not even a returned one', () => {
   const queue = new StageQueue();
   for (let id = 0; id < 10; id += 1) queue.push(queued(id, 0, { deadline: id % 2 === 0 ? 5 : 50, priority: id % 3 }));
   const first = queue.take(3, () => true);

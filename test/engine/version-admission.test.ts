@@ -97,7 +97,7 @@ describe('patient requests for a version', () => {
   });
 });
 
-test('a check asks versions, too, and says which of them answer nobody', async () => {
+test('a check asks versions, too, and says which of them answer no request', async () => {
   const rig = new Rig();
   const list = [
     { stage: 'node-2', share: 50, mode: 'answer' },

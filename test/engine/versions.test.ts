@@ -176,7 +176,7 @@ test('a version loses its share when more of its requests fail than it may, and 
   assert.deepEqual([statusOf(rig, 2).share, statusOf(rig, 2).cause], [50, 'drawn']);
 });
 
-test('shares change when somebody asks for it, and back', async () => {
+test('shares change on request, and back', async () => {
   const rig = await rigWith([version(2, 10), version(3, 5, 'shadow')]);
   const states = (): string[] =>
     (rig.engine.status().stages[0]?.versions ?? []).map(({ mode, share, cause }) => `${mode} ${share} ${cause}`);

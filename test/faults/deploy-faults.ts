@@ -55,7 +55,7 @@ export const DEPLOY_FAULTS: FaultGroup<ServiceFault> = {
         killFirst(bed);
         const served = (version: number) => async (): Promise<void> => {
           let seen: unknown;
-          // One that the killed worker got has no value.
+          // A request that the killed worker got has no value.
           while (seen !== version) {
             seen = ((await bed.ask({ n: 0 }).answer).value as { version: number } | undefined)?.version;
           }

@@ -89,10 +89,10 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   },
   {
     name: '`predict` sorts or empties the array of inputs that it got',
-    requests: 'no effect: `postprocess` gets each result with the input of its own request',
+    requests: 'no effect: `postprocess` gets each result with the input of the request that it belongs to',
     recovery: 'none needed',
     suite: 'worker/run-batch.quick',
-    test: 'postprocess gets the input of its own request',
+    test: 'postprocess gets the input of the same request',
   },
   {
     name: 'a modelet writes all its results into the same Buffer or array',
@@ -205,7 +205,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'each its own error',
     recovery: 'not needed: the log has the first five, then one line per 10 s',
     suite: 'nodered/observing/log',
-    test: 'are logged in full at first and then as a sum, if nobody catches them',
+    test: 'are logged in full at first and then as a sum, if no node catches them',
   },
   {
     name: 'a deploy replaces every node around a pipeline while 64 clients post',
@@ -233,7 +233,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: '429 `rate_limited` beyond its limits, 401 and 403 without a good key; other clients: their results',
     recovery: 'its places are free once it is gone, its rate as time passes',
     suite: 'processes/endpoints/client-keys',
-    test: 'requests that are under way fill the places of their client alone, and leave them when it goes away',
+    test: 'open requests fill the places of their client alone, and leave them when it goes away',
   },
   {
     name: 'the keys of a runtime are missing or wrong where `modelet serve` starts',
@@ -244,7 +244,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
   },
   {
     name: 'a client of a WebSocket sends messages without waiting, stops reading or goes away',
-    requests: 'its own: the connection ends with code 1013, the modelet waits, or what is under way is closed',
+    requests: 'its own: the connection ends with code 1013, the modelet waits, or open answers are closed',
     recovery: 'none is needed',
     suite: 'processes/endpoints/endpoint-sockets.quick.once',
     test: 'a silent client is pinged, and too many messages at once end the connection',

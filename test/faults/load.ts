@@ -38,7 +38,7 @@ export class Load {
     return this.#counts.get('ok') ?? 0;
   }
 
-  /** Answers so far by code; `wrong answer` is one that belongs to another request. */
+  /** Answers so far by code; `wrong answer` belongs to another request. */
   get counts(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#counts);
   }

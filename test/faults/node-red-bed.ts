@@ -1,4 +1,4 @@
-/** A Node-RED in a process of its own, with two-stage requests over HTTP and others beside them. */
+/** A Node-RED in a separate process, with two-stage requests over HTTP and others beside them. */
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before } from 'node:test';
@@ -74,7 +74,7 @@ export class NodeRedBed implements Bed {
     this.beside = new Load(LANES_BESIDE, (n) => this.post('/beside', { n }));
   }
 
-  /** With load of its own; the Node-RED may have served before. */
+  /** With its own load; the Node-RED may have served before. */
   static async on(red: NodeRedProcess): Promise<NodeRedBed> {
     return new NodeRedBed(red, await tallyOf(red));
   }
@@ -105,7 +105,7 @@ export class NodeRedBed implements Bed {
     if (this.#before === null) return;
     const seen = sum([this.load.counts, this.beside.counts, this.#noted, this.#before.settled]);
     const leftBefore = this.#before.left;
-    // Nobody tells when the last of those who did not wait has been noticed.
+    // No event tells when the last request whose sender did not wait has been noticed.
     const { settled, left } = await until('each request has settled', async () => {
       const tally = await tallyOf(this.red);
       return total(tally.settled) >= total(seen) + tally.left - leftBefore && tally;
@@ -119,7 +119,7 @@ export class NodeRedBed implements Bed {
   }
 
   /**
-   * One request, on a connection of its own, and how it ended: `connection lost` where no answer came. A connection
+   * One request, on a separate connection, and how it ended: `connection lost` where no answer came. A connection
    * that is kept may be closed by the server just when the next request is sent.
    */
   post(path: string, body: object): Promise<Reply> {

@@ -22,7 +22,7 @@ export interface Resources {
   readonly open: readonly number[];
 }
 
-// All that is started here inherits a folder for temporary files of its own; nothing must stay in it.
+// All that is started here inherits a separate folder for temporary files; nothing must stay in it.
 const temporary = mkdtempSync(join(tmpdir(), 'modelet-faults-'));
 process.env['TMPDIR'] = temporary;
 process.on('exit', () => rmSync(temporary, { recursive: true, force: true }));
@@ -40,7 +40,7 @@ createHook({
   },
 }).enable();
 
-/** `open`: what the runtime says is under way. */
+/** `open`: open requests, as the runtime says. */
 export function measure(open: readonly number[]): Resources {
   return {
     processes: startedProcesses().map(described).sort(),

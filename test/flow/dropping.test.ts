@@ -26,7 +26,7 @@ function queues(plan: FlowPlan): Record<string, string> {
   return Object.fromEntries(plan.of('r').stages.map(({ id, overflow, capacity }) => [id, `${overflow} ${capacity}`]));
 }
 
-describe('a stage behind one that drops its oldest items', () => {
+describe('a stage behind a stage that drops its oldest items', () => {
   test('drops its oldest, too, with the same key and as few of them', () => {
     const plan = planned(stage('a', ['b'], DROPS), stage('b', ['c']), stage('c', []));
     assert.deepEqual(queues(plan), { a: 'drop-oldest 4', b: 'drop-oldest 4', c: 'drop-oldest 4' });
@@ -40,7 +40,7 @@ describe('a stage behind one that drops its oldest items', () => {
     assert.deepEqual(queues(plan), { a: 'drop-oldest 4', b: 'drop-oldest 8', c: 'drop-oldest 2' });
   });
 
-  test('keeps a policy of its own', () => {
+  test('keeps its own policy', () => {
     const plan = planned(stage('a', ['b'], DROPS), stage('b', [], { overflow: 'refuse' }));
     assert.equal(queues(plan)['b'], 'refuse 1024');
   });
@@ -78,9 +78,9 @@ test('settings without effect are named', () => {
   assert.deepEqual(
     plan.idle.map(({ id, text }) => `${id}: ${text}`),
     [
-      'a: dropKey topic has no effect: the stage does not drop its oldest items (overflow)',
-      'b: overflow wait has no effect: only stages send to this one, and they wait while it is full',
-      'd: dropKey site has no effect on requests that a stage before divides by camera',
+      'a: Drop key topic has no effect: When full does not drop the oldest items',
+      'b: When full: wait has no effect: only stages send to this one, and they wait while it is full',
+      'd: Drop key site has no effect on requests that an earlier stage divides by camera',
     ],
   );
 });

@@ -58,7 +58,7 @@ const HANDLERS: readonly (readonly [string, Graph, string])[] = [
     'near',
   ],
   ['through a gate', drawing(stage('a', ['g']), gate('g', ['near'], ['far']), near, collector('far', [], [])), 'near'],
-  ['behind a gate without a catch output of its own', drawing(gate('a', ['b']), stage('b', ['near']), near), 'near'],
+  ['behind a gate that has no catch output', drawing(gate('a', ['b']), stage('b', ['near']), near), 'near'],
   ['wires to nodes that are not there', drawing(stage('a', ['gone', 'near']), near), 'near'],
   ['a stage that is not there', drawing(near), ''],
 ];

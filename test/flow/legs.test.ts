@@ -209,7 +209,7 @@ const UNFUSED: readonly (readonly [name: string, nodes: readonly GraphNode[], re
     /does not lead straight to the node that gathers them: its output goes to a result collector/,
   ],
   [
-    'a gather in a branch with a catch output of its own',
+    'a gather in a branch with a separate catch output',
     [
       stage('a', ['b', 'e']),
       stage('b', ['c', 'd']),

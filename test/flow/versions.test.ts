@@ -15,7 +15,7 @@ const CASES: readonly (readonly [text: string, second: Partial<StageNode>, reaso
   ['another runtime', { runtime: 'r2' }, 'stage B belongs to another runtime'],
   ['another input', { input: 'image' }, 'stage B reads msg.image, this one reads msg.payload'],
   ['another output', { output: 'label' }, 'stage B writes msg.label, this one writes msg.payload'],
-  ['versions of its own', { versions: versions('c') }, 'stage B lists versions itself'],
+  ['its own versions', { versions: versions('c') }, 'stage B lists versions itself'],
 ];
 
 for (const [text, second, reason] of CASES) {
@@ -36,10 +36,10 @@ test('a stage cannot be a version of itself, of two stages, or be missing', () =
     other('other'),
   );
   assert.deepEqual(Object.fromEntries(compile(graph).invalid), {
-    a: 'versions: a stage cannot be a version of itself',
-    c: 'versions: stage V is a version of stage B already',
-    d: 'versions: the stage gone does not exist, or is disabled',
-    e: 'versions: the stage other does not exist, or is disabled',
+    a: 'Versions: a stage cannot be a version of itself',
+    c: 'Versions: stage V is a version of stage B already',
+    d: 'Versions: the stage gone does not exist, or is disabled',
+    e: 'Versions: the stage other does not exist, or is disabled',
   });
 });
 

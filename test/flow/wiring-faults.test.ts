@@ -38,7 +38,7 @@ const FAULTY: readonly (readonly [string, readonly FlowNode[], Readonly<Record<s
   [
     'a missing file',
     [stage('a', ECHO, 'd', { source: 'file', path: 'none/such.js' }), sink('d')],
-    { a: /path: no file .*such\.js/ },
+    { a: /File: no file .*such\.js/ },
   ],
   [
     'a stage with a runtime that is not there',
@@ -54,7 +54,7 @@ const FAULTY: readonly (readonly [string, readonly FlowNode[], Readonly<Record<s
       stage('b', ECHO, 'c', { overflow: 'wait' }),
       ...[stage('c', ECHO, 'd', { overflow: 'drop-oldest' }), sink('d')],
     ],
-    { a: /^dropKey topic has no effect: the stage does not drop/, b: /^overflow wait has no effect: only stages send/ },
+    { a: /^Drop key topic has no effect: When full does not/, b: /^When full: wait has no effect: only stages send/ },
   ],
   [
     'a fault in every instance of a subflow',

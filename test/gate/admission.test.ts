@@ -125,7 +125,7 @@ describe('a sample', () => {
     const ids = bed.all();
     assert.equal(ids.length, 18);
     bed.clock.advance(1000);
-    // 18 of its own, and one that somebody else has sent.
+    // 18 by itself, and 1 by another sender.
     bed.sample(0.05);
     assert.deepEqual(bed.all(), []);
     bed.admission.end(String(ids[0]), DONE);

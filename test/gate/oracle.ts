@@ -71,12 +71,12 @@ export class Oracle {
   admitted(who: Waiting, lease: Lease): void {
     who.told.push(lease);
     assert.equal(who.told.length, 1, 'one answer each');
-    assert.ok(!this.held.has(lease.id), 'a lease of its own');
+    assert.ok(!this.held.has(lease.id), 'a new lease');
     const before = this.#level;
     const after = before + lease.cost;
     if (!this.#flushing) {
       assert.ok(who.deadline > this.#now(), 'not after its deadline');
-      assert.equal(this.#first(), who, 'in order, and nobody is passed over');
+      assert.equal(this.#first(), who, 'in order, and no request is passed over');
       this.#checkKnowledge();
       const free = this.#free(before);
       assert.ok(free > 0, 'not at D <= B');
@@ -122,10 +122,10 @@ export class Oracle {
     assert.equal(late.length, 0, 'no lease outlives leaseMs');
     assert.ok(
       this.#waiting.every((who) => who.deadline > this.#now()),
-      'nobody waits beyond its deadline',
+      'no request waits beyond its deadline',
     );
     if (this.held.size === 0 && this.#waiting.length > 0 && this.#free(Number.POSITIVE_INFINITY) > 0) {
-      assert.throws(() => this.#checkKnowledge(), 'nobody is forgotten');
+      assert.throws(() => this.#checkKnowledge(), 'no request is forgotten');
     }
   }
 

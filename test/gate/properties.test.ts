@@ -157,7 +157,7 @@ class Run {
     this.#cancels.push(cancel);
   }
 
-  /** Also one that has ended: then it reaches nobody. */
+  /** Also an ended one: then it has no effect. */
   #end(index: number, how: LeaseEnd): void {
     const id = this.#leases[index % Math.max(1, this.#leases.length)];
     if (id === undefined) return;

@@ -30,7 +30,7 @@ export class ToldSource implements BudgetSource {
     });
   }
 
-  /** A reading is under way. */
+  /** A reading is in progress. */
   get asked(): boolean {
     return this.#answer !== null;
   }

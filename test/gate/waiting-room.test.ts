@@ -63,7 +63,7 @@ test('a waiting room behaves like a sorted list under any sequence of operations
         assert.equal(room.oldestAt, expected[0]?.arrivedAt ?? null);
         assert.ok(clock.pending <= 1, 'one timer');
       }
-      assert.equal(new Set(gone).size, gone.length, 'nobody expires twice');
+      assert.equal(new Set(gone).size, gone.length, 'no request expires twice');
       assert.ok(gone.every((value) => (all[value]?.deadline ?? NEVER) <= clock.now()));
     }),
     { numRuns: 500 },

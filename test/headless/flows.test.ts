@@ -80,7 +80,7 @@ describe('headless: the flow file', () => {
   const [first] = FILE_FLOWS;
   const flow = first?.flow ?? [];
 
-  test('is the one that Node-RED would take from a user directory', () => {
+  test('is the file that Node-RED would take from a user directory', () => {
     const ofHost = `flows_${hostname()}.json`;
     const files = { 'flows.json': [], [ofHost]: flow, 'mine.json': { flows: flow, rev: '1' } };
     assert.ok(readFlows(folderWith({ 'flows.json': flow })).file.endsWith('flows.json'));

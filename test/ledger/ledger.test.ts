@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import type { Settlement } from '../../src/core/routes/route.ts';
-import { type Caller, Ledger, type LedgerWatcher } from '../../src/runtime/desk/desk.ts';
+import { type Caller, Ledger, type LedgerWatcher } from '../../src/runtime/desk/ledger.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const VALUE: Outcome<Payload> = { ok: true, value: { codec: 1, bytes: Buffer.from('1') } };
@@ -112,7 +112,7 @@ class Model {
       if (deadline > this.clock.now()) continue;
       this.open.delete(id);
       this.expected.deadline_exceeded += 1;
-      assert.ok(this.expiredToOthers.includes(id), 'nobody else heard of the expiry');
+      assert.ok(this.expiredToOthers.includes(id), 'no other listener heard of the expiry');
     }
   }
 
@@ -167,7 +167,7 @@ test('a request with a past deadline settles soon, but not before it is open', (
   assert.deepEqual(codes, ['deadline_exceeded']);
 });
 
-test('failAll gives every open request an error of its own', () => {
+test('failAll gives every open request a separate error', () => {
   const ledger = newLedger(2, new FakeClock());
   const errors: unknown[] = [];
   const caller = { onSettled: ({ outcome }: Settlement) => errors.push(outcome.ok ? null : outcome.error) };
@@ -215,7 +215,7 @@ test('whenEmpty waits no longer than its limit', async () => {
   assert.equal(ledger.backlog, 1);
 });
 
-test('a tap reaches the caller of an open request and nobody else', () => {
+test('a tap reaches only the caller of an open request', () => {
   const ledger = newLedger(5, new FakeClock());
   const tapped: number[] = [];
   const id = open(ledger, { onSettled: () => {}, onTap: (stage) => tapped.push(stage) });

@@ -22,7 +22,7 @@ export interface Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a request settles twice',
-    file: 'src/runtime/desk/desk.ts',
+    file: 'src/runtime/desk/ledger.ts',
     find: 'this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
     replace: 'for (const _ of [1, 2]) this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
     suite: 'ledger/ledger',
@@ -51,7 +51,7 @@ export const MUTATIONS: readonly Mutation[] = [
     replace:
       'const [first] = this.#items;\n    const expired = this.#removeAll((item) => item !== first && item.deadline <= now);',
     suite: 'engine/stage-queue',
-    test: 'no expired item can be taken after a sweep, not even one that was put back',
+    test: 'no expired item can be taken after a sweep, not even a returned one',
   },
   {
     bug: 'the deadline of closing is forgotten',
@@ -79,14 +79,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the timer of each settled request stays',
-    file: 'src/runtime/desk/desk.ts',
+    file: 'src/runtime/desk/ledger.ts',
     find: 'request.timer?.cancel();',
     replace: '',
     suite: 'faults/service',
     test: 'kill -9 in the middle of a batch',
   },
   {
-    bug: 'what a modelet has started in a session of its own lives on',
+    bug: 'what a modelet has started in its own session lives on',
     file: 'src/process/parent/family.ts',
     find: 'for (const pid of found) kill(pid);',
     replace: 'void found;',
@@ -115,7 +115,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#cache?.clear();',
     replace: '',
     suite: 'engine/single-flight-model',
-    test: 'requests settle once, with the present result of their own input, through faults, deploys and restarts',
+    test: 'requests settle once, with the present result of the same input, through faults, deploys and restarts',
   },
   {
     bug: 'requests share the run of an older worker after a restart',
@@ -126,7 +126,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'a restart empties the cache, and results of the old workers are not kept',
   },
   {
-    bug: 'who shares a run goes with the one that began it',
+    bug: 'the requests that share a run end with the request that began it',
     file: 'src/runtime/engine/stage/response-cache.ts',
     find: 'if (run.isWanted) return null;',
     replace: 'if (run.isWanted && request !== run.item) return null;',
@@ -158,7 +158,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'each value that JSON would change comes back by itself and nested',
   },
   {
-    bug: 'nobody minds that the engine is silent',
+    bug: 'the silence of the engine goes unnoticed',
     file: 'src/process/parent/supervisor.ts',
     find: 'onSilent: (seconds) => this',
     replace: 'onSilent: (seconds) => seconds > 0 || this',
@@ -310,7 +310,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'at + fragment(pointer)',
     replace: "(at && '#') + fragment(pointer)",
     suite: 'openapi/embed',
-    test: 'definitions of its own, by pointers',
+    test: 'its own definitions, by pointers',
   },
   {
     bug: 'endpoints of other runtimes are described in public',
@@ -321,7 +321,7 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'the document below the path of a runtime has only the endpoints of that runtime',
   },
   {
-    bug: 'what a replaced node still sends reaches nobody',
+    bug: 'what a replaced node still sends is lost',
     file: 'src/node-red/handover/handover.ts',
     find: 'for (const node of replaced) this.#redirect',
     replace: 'for (const node of replaced.slice(0, 0)) this.#redirect',

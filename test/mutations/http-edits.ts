@@ -33,7 +33,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     find: 'if (begun.has(response)) inTurns(LONGEST_WAY, act);',
     replace: 'if (begun.has(response)) inTurns(LONGEST_WAY * 0, act);',
     suite: 'nodered/parts/stream-response',
-    test: 'says an error in the stream, whether a collector, a Catch node or nobody hands it over',
+    test: 'says an error in the stream, whether a collector, a Catch node or no node hands it over',
   },
   {
     bug: 'a stream that a node ends early leaves its generator running',
@@ -60,7 +60,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     test: 'of JSON may be any value, as for the nodes in between, and is parsed once',
   },
   {
-    bug: 'an endpoint that leads to no pipeline is answered like one that does',
+    bug: 'an endpoint that leads to no pipeline is answered like an endpoint that does',
     file: 'src/node-red/deploy/endpoints.ts',
     find: 'return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, served) }] : [];',
     replace:

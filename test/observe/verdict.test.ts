@@ -38,7 +38,7 @@ const stuck = stage('stuck', { health: 'partly', words: '1 of 1 busy, 1 overdue'
 const renewed = stage('renewed', { successorError: 'line 3: Unexpected token' });
 const lost = { id: 'lost', name: 'lost', reason: 'no runtime', lacksRuntime: true };
 const astray = { ...lost, id: 'astray', name: 'astray' };
-const unset = { id: 'u', name: 'unset', reason: 'path: no file model.onnx', lacksRuntime: false };
+const unset = { id: 'u', name: 'unset', reason: 'File: no file model.onnx', lacksRuntime: false };
 const died = stage('died', { death: { worker: 1, agoMs: 40_000, error: 'killed by SIGKILL' } });
 const FAULT = { stage: 'work', code: 'modelet_failed', message: 'x is not a function', count: 2 };
 const REFUSED = { stage: 'work', code: 'invalid_input', message: 'image must be array', count: 3 };
@@ -105,7 +105,7 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
   ],
   [
     { unusable: [unset, unset] },
-    'unset cannot be used: path: no file model.onnx. 1 more cannot be used.',
+    'unset cannot be used: File: no file model.onnx. 1 more cannot be used.',
     'error',
     'u',
   ],

@@ -116,7 +116,7 @@ describe('a view', () => {
       const engine = { ...snapshot.engine, heldBytes: 300 * 2 ** 20, heldBack: { limitBytes: 512 * 2 ** 20, refuses } };
       const full = { ...snapshot, name: 'vision', engine };
       const { verdict, runtimes } = viewBetween([], [{ ...now, snapshot: full }], AROUND);
-      const text = `vision: queue memory is full, payloads have 300 of 512 MB (maxQueueMb): ${what}`;
+      const text = `vision: Queue memory is full, payloads have 300 of 512 MB: ${what}`;
       assert.deepEqual(verdict, { kind: 'slow', text: `${text}.`, node: null, actions: [], others: [] });
       assert.deepEqual(runtimes[0]?.warnings, [text]);
     }

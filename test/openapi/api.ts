@@ -57,7 +57,7 @@ function references(value: unknown): string[] {
   );
 }
 
-/** The target of a reference; fails if there is none. */
+/** The target of a reference; fails if it does not exist. */
 export function at(document: object, reference: string): unknown {
   assert.match(reference, /^#\//);
   const keys = decodeURIComponent(reference.slice(2)).split('/');

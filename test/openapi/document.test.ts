@@ -310,7 +310,7 @@ describe('document: paths', () => {
     ]);
   });
 
-  test('each operation has an id of its own', async () => {
+  test('each operation has a unique id', async () => {
     const document = await documentOf(
       { url: '/a-b' },
       { url: '/a.b' },

@@ -22,7 +22,7 @@ const CASES: readonly Case[] = [
   { name: 'true', schema: true, valid: [1], invalid: [] },
   { name: 'false', schema: false, valid: [], invalid: [1] },
   {
-    name: 'definitions of its own, by pointers',
+    name: 'its own definitions, by pointers',
     schema: {
       type: 'array',
       items: { $ref: '#/$defs/a~1b%20c' },
@@ -32,7 +32,7 @@ const CASES: readonly Case[] = [
     invalid: [['x']],
   },
   {
-    name: 'one that refers to itself',
+    name: 'a schema that refers to itself',
     schema: { type: 'object', properties: { next: { $ref: '#' } }, additionalProperties: false },
     valid: [{ next: { next: {} } }],
     invalid: [{ next: { last: {} } }],

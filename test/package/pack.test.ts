@@ -1,4 +1,4 @@
-/** The package as users get it: packed, installed into an empty user directory, loaded by a Node-RED of its own. */
+/** The package as users get it: packed, installed into an empty user directory, loaded by a separate Node-RED. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -314,7 +314,7 @@ describe('package: the command', () => {
     assert.match(stdout, /POST +\/predict\/digits +digits +normalise > classify/);
   });
 
-  test('a worker host names the packages of a broker, which nobody has installed', async () => {
+  test('a worker host names the packages of a broker, which are not installed', async () => {
     const args = ['worker', '--broker', 'redis://127.0.0.1:1', '--runtime', 'default', '--code', 'local'];
     await assert.rejects(
       run(process.execPath, [npm, 'exec', '--offline', '--', PACKAGE, ...args], { cwd: userDir, env }),

@@ -13,7 +13,7 @@ const VERSION = '0.1.6';
 /** Points that the package does not get, each with the reason. */
 export const ARGUED: Readonly<Record<string, string>> = {
   D01:
-    'At most 6 dependencies: there are 8, each with a use of its own, which CONTRIBUTING.md lists. Together with theirs ' +
+    'At most 6 dependencies: there are 8, each with a separate use, which CONTRIBUTING.md lists. Together with theirs ' +
     'they are 29 packages; none has a native part that it needs, or a script that runs when it is installed.',
   D03:
     'The newest major version of each dependency: undici 8 does not run on Node.js 20, which Node-RED 4.1 supports. A new ' +

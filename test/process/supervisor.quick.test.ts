@@ -72,7 +72,7 @@ class Rig {
     return this.children.at(-1) as FakeChild;
   }
 
-  /** Lets time pass until the next timer, such as the one that ends the pause before a start. */
+  /** Lets time pass until the next timer, such as the timer that ends the pause before a start. */
   nextTry(): void {
     this.clock.advance(this.clock.nextAt - this.clock.now());
   }

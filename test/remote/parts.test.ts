@@ -106,7 +106,7 @@ describe('parts of a result', { skip: WITHOUT_REDIS }, () => {
     clock.advance(14_000);
     received.tellAgain();
     clock.advance(14_000);
-    assert.deepEqual(sent.abandoned(), [], 'a slow client is none that has gone');
+    assert.deepEqual(sent.abandoned(), [], 'a slow client has not gone');
     clock.advance(2000);
     assert.deepEqual(sent.abandoned(), [BATCH]);
   });

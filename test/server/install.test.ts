@@ -94,7 +94,7 @@ describe('packages of a Python file', { skip: WITHOUT_PYTHON }, () => {
   const path = join(userDir, 'model.py');
   before(() => {
     mkdirSync(userDir);
-    // A package of the well-known names that no machine for tests has, and one that nobody knows.
+    // A package of the well-known names that no machine for tests has, and an unknown one.
     writeFileSync(
       path,
       'import json\nimport lightgbm\nfrom nobody.knows import it\ntry:\n    import absent\nexcept ImportError:\n    pass\n',
@@ -137,7 +137,7 @@ describe('the requirements.txt beside a Python file', { skip: WITHOUT_PYTHON }, 
     makeWheel(join(place, 'wheels'), 'nobody');
   });
 
-  test('is none of a stage without one', () => assert.equal(planRequirements(stage, folder), null));
+  test('is null for a stage without a file', () => assert.equal(planRequirements(stage, folder), null));
 
   test('is installed into .venv beside the file, which the stage uses from then on, and again when it changes', async () => {
     writeFileSync(join(place, 'requirements.txt'), '--no-index\n./wheels/nobody-9.9.9-py3-none-any.whl\n');

@@ -45,7 +45,7 @@ export class TestTime implements QueueTime {
     this.#wall += ms;
   }
 
-  /** Somebody sets the clock. */
+  /** Sets the clock. */
   jump(ms: number): void {
     this.#wall += ms;
   }
@@ -76,7 +76,7 @@ export function items(count: number, prefix = 'item'): QueueItem[] {
 
 let tokens = 0;
 
-/** A claim with a token that nobody else has. */
+/** A claim with a unique token. */
 export async function claim(
   queue: WorkQueue,
   max: number,
@@ -94,7 +94,7 @@ export function endAll(queue: WorkQueue, held: readonly HeldClaim[]): Promise<bo
   return queue.ack(held.map(({ id, token }) => ({ id, token, ok: true, result: null })));
 }
 
-/** A queue in a process of its own, on a file or on the server of a broker. */
+/** A queue in a separate process, on a file or on the server of a broker. */
 export function clientOf(
   t: Pick<TestContext, 'after'>,
   place: Pick<QueueClientSpec, 'file' | 'broker'>,

@@ -98,7 +98,7 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
       assert.deepEqual([status, (reason as { code: string }).code], ['rejected', 'store_unavailable']);
     }
     redis.resume();
-    // The server may carry out the claim now, and nobody works on it.
+    // The server may carry out the claim now, and no worker works on it.
     const again = await until(
       'it goes on',
       async () => (await claim(queue, 10).catch(() => [])).find(({ id }) => id === 'item-0') ?? false,

@@ -86,7 +86,7 @@ describe('the end of an attempt', () => {
     assert.ok(nackOf(on({ end: { kind: 'refused', retryAfterMs: 0 } })).delayMs > 0, 'never in a circle');
     for (const kind of ['cancelled', 'lost'] as const) {
       const { countAttempt, alone } = nackOf(on({ end: { kind } }));
-      assert.deepEqual([countAttempt, alone], [false, false], `${kind} by a deploy is nobody's fault`);
+      assert.deepEqual([countAttempt, alone], [false, false], `${kind} by a deploy has no culprit`);
     }
   });
 

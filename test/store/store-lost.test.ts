@@ -1,4 +1,4 @@
-/** Somebody deletes the file of a queue, moves it away or puts another in its place: nothing is made anew by itself. */
+/** The file of a queue is deleted, moved away or replaced: it is never recreated automatically. */
 
 import assert from 'node:assert/strict';
 import {
@@ -62,7 +62,7 @@ interface Serving {
   readonly logs: LogRecord[];
 }
 
-/** In a process of its own, with some items in it. */
+/** In a separate process, with some items in it. */
 async function serve(t: TestContext, count: number): Promise<Serving> {
   const file = fileFor(t);
   const logs: LogRecord[] = [];
@@ -94,7 +94,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
   test('is moved away: every call fails, the gate reports it even while idle, and goes on when the file is back', async (t) => {
     const { queue, file, logs } = await serve(t, 5);
     move(file, `${file}.elsewhere`);
-    await until('it is told with nobody asking', () => queue.error !== null);
+    await until('it is told without a question', () => queue.error !== null);
     assert.match(queue.error?.message ?? '', /queue\.sqlite is missing: put back .* delete .*queue\.sqlite\.known/);
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
     await assert.rejects(queue.claim({ max: 1, leaseMs: 1000, token: 'a' }), LOST);
@@ -211,7 +211,7 @@ describe('the file of a store that is started', { skip: NO_SQLITE }, () => {
     assert.equal(ready(file, 'next'), 0);
   });
 
-  test('is accepted if somebody restored a copy while no process ran', (t) => {
+  test('is accepted if a copy was restored while no process ran', (t) => {
     const file = stored(t, 3);
     copyFileSync(file, `${file}.copy`);
     const queue = open(file, 'two');

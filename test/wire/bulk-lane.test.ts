@@ -103,7 +103,7 @@ test('the other side counts as moving only while it takes or sends bytes', async
   assert.equal(channel.hasMoved(), false);
   channel.send({ type: 'ping', body: null });
   await new Promise((resolve) => setImmediate(resolve));
-  assert.equal(channel.hasMoved(), false, 'the kernel took it, whoever reads it');
+  assert.equal(channel.hasMoved(), false, 'the kernel took it, although no process reads it');
   for (const id of [1, 2]) channel.send(submit(id, 32 * MEGABYTE));
   // Until the kernel takes no more.
   let left = -1;
@@ -112,7 +112,7 @@ test('the other side counts as moving only while it takes or sends bytes', async
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   channel.hasMoved();
-  assert.equal(channel.hasMoved(), false, 'nobody reads');
+  assert.equal(channel.hasMoved(), false, 'no process reads');
   reader.resume();
   await once(reader, 'data');
   const before = channel.waitingBytes;

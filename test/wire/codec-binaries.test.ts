@@ -1,4 +1,4 @@
-/** Binaries come back in memory of their own, whatever way they travelled. */
+/** Binaries come back in separate memory, whatever way they travelled. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
@@ -66,7 +66,7 @@ test('a decoded value shares no memory with the bytes it came from', () => {
   }
 });
 
-test('a large Buffer keeps the bytes it came from if nobody else reads them and nothing else is in their memory', () => {
+test('a large Buffer keeps the bytes it came from if no other code reads them and nothing else is in their memory', () => {
   const frame = Buffer.allocUnsafeSlow(100_000);
   const payload = { codec: CODEC.bytes, bytes: frame.subarray(72) };
   assert.equal((decodePayload(payload, true) as Buffer).buffer, frame.buffer);

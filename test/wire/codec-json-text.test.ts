@@ -1,4 +1,4 @@
-/** JSON text as HTTP clients send it: parsed once, by whoever decodes it; what is wrong with it is the caller's fault. */
+/** JSON text as HTTP clients send it: parsed once, by the process that decodes it; errors in it are the caller's fault. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';

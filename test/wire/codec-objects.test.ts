@@ -1,11 +1,11 @@
-/** Objects with a mind of their own: other realms, prototypes, `__proto__`, toJSON. */
+/** Unusual objects: other realms, prototypes, `__proto__`, toJSON. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createContext, runInContext } from 'node:vm';
 import { CODEC, encodePayload } from '../../src/wire/codec/codec.ts';
 import { AS_INPUT, codecOf, roundTrip } from './payload.ts';
 
-/** As Node-RED's function node runs its code: a context of its own with the host's Buffer. */
+/** As Node-RED's function node runs its code: a separate context with the host's Buffer. */
 function functionNode(expression: string): unknown {
   return runInContext(`(${expression})`, createContext({ Buffer, console }));
 }

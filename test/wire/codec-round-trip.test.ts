@@ -164,7 +164,7 @@ test('V8 serialization writes an object once however many references it has', ()
   assert.equal(back.rows[0], back.rows[99_999]);
 });
 
-test('an array travels by its elements, even with an iterator of its own', () => {
+test('an array travels by its elements, even with a custom iterator', () => {
   const endless = Object.assign([Number.NaN], {
     *[Symbol.iterator]() {
       for (;;) yield 1;
@@ -173,7 +173,7 @@ test('an array travels by its elements, even with an iterator of its own', () =>
   assert.ok(Object.is((roundTrip(endless) as number[])[0], Number.NaN));
 });
 
-test('a Map and a Set travel by their members, even with an iterator of their own', () => {
+test('a Map and a Set travel by their members, even with a custom iterator', () => {
   const forever = {
     *[Symbol.iterator]() {
       for (;;) yield 1;

@@ -51,7 +51,7 @@ test('a frame that has grown large does not wait for the end of the turn', async
   );
 });
 
-test('a large item leaves at once in a frame of its own, behind what came before it', async () => {
+test('a large item leaves at once in a separate frame, behind what came before it', async () => {
   const sent: Frame[] = [];
   const outbox = new Outbox('parts', () => ({ send: (frame) => sent.push(frame) }));
   const large = { codec: 2, bytes: Buffer.alloc(256 * 1024) };

@@ -35,7 +35,7 @@ class Rig {
     this.check = new ExampleCheck({
       clock: this.clock,
       ready: () => (this.ready ? this.#workers : []),
-      whyNone: () => 'nobody is there',
+      whyNone: () => 'no worker is there',
       onChange: () => {},
     });
   }
@@ -146,8 +146,8 @@ test('examples that hang occupy one worker, however many checks start', async ()
   }
   assert.deepEqual(rig.tried, ['0:0']);
   const waiting = rig.begin();
-  await rig.answer(0, new ModeletError('modelet_failed', 'of nobody any more'));
-  assert.deepEqual(rig.tried, ['0:0', '0:0'], 'who waited gets a check of their own');
+  await rig.answer(0, new ModeletError('modelet_failed', 'of no example any more'));
+  assert.deepEqual(rig.tried, ['0:0', '0:0'], 'a waiting caller gets a separate check');
   await rig.answer(0);
   await rig.answer(0);
   assert.equal(await outcome(waiting), '2 ok');

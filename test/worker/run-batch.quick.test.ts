@@ -64,7 +64,7 @@ test('each item passes preprocess, predict and postprocess, and postprocess gets
   ]);
 });
 
-describe('postprocess gets the input of its own request', () => {
+describe('postprocess gets the input of the same request', () => {
   const predicts: Readonly<Record<string, (values: string[]) => unknown[]>> = {
     'sorts its inputs': (values) => {
       const order = values

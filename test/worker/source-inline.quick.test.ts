@@ -103,7 +103,7 @@ const LIBS: readonly (readonly [what: string, module: string, files: Readonly<Re
   ['a part of a module', 'parted/lib/twice.js', { 'lib/twice.js': 'exports.twice = (x) => x * 2;' }],
 ];
 for (const [what, module, files] of LIBS) {
-  test(`${what} from the list of modules is a variable of its own`, async () => {
+  test(`${what} from the list of modules is a separate variable`, async () => {
     const name = /^(?:@[^/]+\/)?[^/@]+/.exec(module)?.[0] ?? '';
     for (const [path, content] of Object.entries(files)) write(join(name, path), content);
     const loaded = await load('return theirs.twice(input);', { libs: { theirs: module } });

@@ -101,7 +101,7 @@ describe('an item of a model with one input', () => {
     ['null', null, /must be an array, a typed array or \{data, dims, type\}, found null/],
     ['another object', { y: 1 }, /found an object with y/],
     ['dims that do not fit its data', { data: [1, 2], dims: [2, 2] }, /dims \[2, 2\] are 4 elements, data has 2/],
-    ['dims that are none', { data: [1, 2], dims: [-1, 2] }, /dims must be an array of whole numbers/],
+    ['invalid dims', { data: [1, 2], dims: [-1, 2] }, /dims must be an array of whole numbers/],
     ['another type', { data: [1, 2, 3, 4], dims: [2, 2], type: 'int64' }, /must be of type float32, found int64/],
   ];
   for (const [name, item, message] of WRONG) {

@@ -1,4 +1,4 @@
-/** Results that come in parts: what becomes of each part, of the end, and of one that nobody wants any more. */
+/** Results that come in parts: what becomes of each part, of the end, and of an unwanted part. */
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
@@ -221,7 +221,7 @@ describe('a generator whose parts are not wanted', () => {
 });
 
 describe('a generator without end', () => {
-  test('waits while the maximum number of parts is under way', async () => {
+  test('waits while the maximum number of parts is in progress', async () => {
     let made = 0;
     const streamed = new Streamed(function* () {
       for (;;) {
@@ -242,7 +242,7 @@ describe('a generator without end', () => {
     assert.deepEqual(await streamed.answer, { value: null }, 'the generator has been closed');
   });
 
-  test('waits while the maximum number of bytes is under way', async () => {
+  test('waits while the maximum number of bytes is in progress', async () => {
     const large = 'x'.repeat(MOST_BYTES_UNDER_WAY / 2);
     const streamed = new Streamed(function* () {
       for (;;) yield large;

@@ -18,7 +18,7 @@ const BOOT = {
 
 test('the worker forgets the cancellation of an answered item, even if another batch always waits', async () => {
   const answers: [number, unknown][] = [];
-  // Request 9 stands for one that comes with a number of which the worker has heard before.
+  // Request 9 stands for a request with a number that the worker knows.
   const requests = [1, 2, 3, 9, 5];
   const program = new WorkerProgram({
     send: (frame: Frame) => {

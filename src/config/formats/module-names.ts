@@ -19,7 +19,6 @@ const RESERVED: ReadonlySet<string> = new Set([
 
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
-/** A name in its parts. */
 interface ModuleName {
   /** As an `import` has it: without the version. */
   readonly module: string;

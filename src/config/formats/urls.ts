@@ -77,7 +77,6 @@ export function parseKeyPrefix(text: string): string {
   return text;
 }
 
-/** Stands for all origins. */
 export const ANY_ORIGIN = '*';
 /** Each request is compared with them. */
 const MOST_ORIGINS = 100;

@@ -7,7 +7,6 @@ export interface GatherTerms {
   /** As configured; 0: more than half of the branches. */
   readonly quorum: number;
   readonly partial: 'error' | 'keep';
-  /** Number of branches. */
   readonly total: number;
   /** Names of all branches, for the error of a gather that lacks some; empty if only the messages know them. */
   readonly names: readonly string[];
@@ -20,7 +19,6 @@ export function neededOf({ mode, quorum, total }: Pick<GatherTerms, 'mode' | 'qu
   return quorum === 0 ? Math.floor(total / 2) + 1 : quorum;
 }
 
-/** What became of a branch. */
 export type BranchOutcome =
   | { readonly ok: true }
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string };

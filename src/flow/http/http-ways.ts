@@ -102,7 +102,7 @@ export type PartsExit = HttpResponseNode | StreamNode;
 /**
  * Returns the node that writes a stage's result part by part: the only HTTP response directly behind a collector that
  * passes on parts, which is directly behind the stage, or the only stream response there or directly behind the stage.
- * Null if there is none.
+ * Null if there is no such node.
  */
 export function streamingResponse(graph: Graph, id: string): PartsExit | null {
   const stage = graph.get(id);

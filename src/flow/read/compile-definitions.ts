@@ -12,10 +12,11 @@ import {
 } from '../../config/compile.ts';
 import { compileGate } from '../../config/compile-gate.ts';
 import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
+import { configure } from '../../config/configure.ts';
 import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { compileKeys } from '../../config/http/compile-keys.ts';
 import type { Raw } from '../../config/validate.ts';
-import { asError, ModeletError } from '../../core/errors.ts';
+import { ModeletError } from '../../core/errors.ts';
 import { checkInterpreter } from '../../process/python.ts';
 import type { Graph } from '../graph.ts';
 import { type BrokerSecrets, type FlowPlan, planFlows } from '../plan.ts';
@@ -118,9 +119,5 @@ function stageOf(raw: Raw, running: RunningNode<FileNode>, flows: FileFlows, set
 /** Returns the settings, or the error that makes the node unusable. */
 function attempt<Config>(node: FileNode, compile: (raw: Raw) => Config): Config | ModeletError {
   if (node.problem !== undefined) return new ModeletError('config_invalid', node.problem);
-  try {
-    return compile(node);
-  } catch (thrown) {
-    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', asError(thrown).message);
-  }
+  return configure(node.type, () => compile(node));
 }

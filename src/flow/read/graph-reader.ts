@@ -186,7 +186,6 @@ function toHttpIn(
   return { kind: 'http in', ...common, method, url, upload, raw, name, info, tab: { label, info: about } };
 }
 
-/** The ends of link calls. */
 class Links {
   /** Ids of the running link-in nodes, by the id of their definition. */
   readonly #linkIns: Map<string, string[]> = new Map();

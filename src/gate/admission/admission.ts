@@ -92,7 +92,6 @@ export class Admission {
     return this.#lost;
   }
 
-  /** Number of leases held. */
   get inFlight(): number {
     return this.#leases.count;
   }
@@ -255,11 +254,11 @@ export class Admission {
 
   #check(member: Admission, rule: GateRule): void {
     if (member === this || [...member.#closure()].includes(this)) {
-      throw new ModeletError('config_invalid', `members: the gate "${member.name}" leads back to this one`);
+      throw new ModeletError('config_invalid', `Gates: the gate "${member.name}" leads back to this one`);
     }
     const { unit } = member.#rule;
     if (unit !== 'requests' && unit !== rule.unit) {
-      throw new ModeletError('config_invalid', `members: "${member.name}" counts ${unit}, this gate ${rule.unit}`);
+      throw new ModeletError('config_invalid', `Gates: "${member.name}" counts ${unit}, this gate ${rule.unit}`);
     }
   }
 

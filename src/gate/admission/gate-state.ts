@@ -7,7 +7,6 @@ import type { LatchState } from './refusal-latch.ts';
 /** Order given by a message; `auto` follows the budget. */
 export type GateControl = 'auto' | 'open' | 'close';
 
-/** State of the last reading. */
 export type LastReading =
   | { readonly tag: 'unread' }
   | { readonly tag: 'unreadable'; readonly reason: string }

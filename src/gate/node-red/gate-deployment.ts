@@ -32,7 +32,6 @@ interface DeployedGates {
   readonly doubled: readonly Doubled[];
 }
 
-/** Compiles all gates. */
 export function deployGates(flows: FlowFacts): DeployedGates {
   const invalid = new Map<string, string>();
   const { graph, live } = flows;
@@ -67,7 +66,7 @@ function placeGate(
   live: LiveNodes,
 ): Pick<DeployedGate, 'limits' | 'runtime' | 'stage' | 'broker'> {
   if (config.store === 'durable' && nearest(graph, id, 'collector').length === 0) {
-    throw new Error('store: durable needs a result collector behind the gate, to learn when an item is done');
+    throw new Error('Stored on disk: this needs a result collector behind the gate, to learn when an item is done');
   }
   const stage = stageOf(id, config, graph, live);
   const runtime = runtimeOf(config, stage, live);
@@ -75,7 +74,7 @@ function placeGate(
   if (found instanceof ModeletError) throw new Error(`its runtime cannot be used: ${found.message}`);
   const broker = config.store === 'durable' ? brokerOf(found as RuntimeConfig | undefined, live) : null;
   const why = config.store !== 'durable' ? null : broker ? whyNoBroker() : whyNoSqlite();
-  if (why !== null) throw new Error(`store: ${why}`);
+  if (why !== null) throw new Error(`Stored: ${why}`);
   return { stage, runtime, broker, limits: (found as RuntimeConfig | undefined) ?? DEFAULT_LIMITS };
 }
 
@@ -163,7 +162,7 @@ function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
   const { source, baseline, maxSys, rounding, atLeastOne } = config;
   if (source.kind === 'composite') return null;
   const mostD = source.kind === 'constant' ? source.budget : 1;
-  if (mostD <= baseline) return `it never opens: D is at most ${mostD}, and the baseline is ${baseline}`;
+  if (mostD <= baseline) return `it never opens: D is at most ${mostD}, and ${baseline} is kept free for others`;
   if (maxSys === 0) return 'it never opens: max_SYS is 0';
   const mostN = maxSys === null ? Number.POSITIVE_INFINITY : maxSys * (mostD - baseline);
   if (mostN >= 1 || atLeastOne || rounding === 'ceil') return null;
@@ -181,7 +180,7 @@ function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, 
   const maxSys = config.maxSys ?? workers.length * config.maxConcurrency;
   if (most >= maxSys * (1 - config.baseline)) return null;
   const holds = `stage ${name || stage} holds at most ${most}: ${capacity} that wait and ${running} that run`;
-  return `it never closes: max_SYS is ${round(maxSys)}, and ${holds}; lower maxConcurrency or max_SYS`;
+  return `it never closes: max_SYS is ${round(maxSys)}, and ${holds}; lower "Each worker takes" or "Total capacity"`;
 }
 
 function timesOf({ config, limits }: Pick<DeployedGate, 'config' | 'limits'>): (string | null)[] {
@@ -192,7 +191,7 @@ function timesOf({ config, limits }: Pick<DeployedGate, 'config' | 'limits'>): (
       ? `it closes between readings: a sample is stale after ${staleMs} ms, and the next is read after ${intervalMs} ms`
       : null,
     leaseMs < longest
-      ? `an admitted request counts as gone after ${leaseMs} ms (leaseMs), and may take ${longest} ms: more run than it counts`
+      ? `an admitted request counts as gone after ${leaseMs} ms ("Given up after"), but may take ${longest} ms: more run than it counts`
       : null,
   ];
 }

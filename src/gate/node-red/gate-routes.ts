@@ -1,7 +1,8 @@
 /** Admin routes of gates: state, orders, redrive of dead letters, and a test of the source from the gate's dialog. */
 import type { NodeAPI } from 'node-red';
 import { compileGate, type GateConfig } from '../../config/compile-gate.ts';
-import { asError, ModeletError } from '../../core/errors.ts';
+import { inLabels } from '../../config/configure.ts';
+import { asError, asModeletError, ModeletError } from '../../core/errors.ts';
 import { NO_GATES } from '../../node-red/gate-port.ts';
 import { nodeRedLog } from '../../node-red/log.ts';
 import type { Pipeline } from '../../node-red/pipeline.ts';
@@ -70,7 +71,10 @@ function serveGates(RED: NodeAPI, pipeline: Pipeline, gates: Gates): void {
   RED.httpAdmin.post('/modelets/gates/test', mayWrite, (request, response) => {
     readOnce(pipeline, gates, (request.body ?? {}) as GateForm).then(
       (reading) => response.json(reading),
-      (thrown: unknown) => response.json({ ok: false, reason: asError(thrown).message }),
+      (thrown: unknown) => {
+        const { message } = inLabels('modelet-gate', asModeletError(thrown, 'config_invalid'));
+        response.json({ ok: false, reason: message });
+      },
     );
   });
 }

@@ -38,7 +38,6 @@ interface RunningGate {
   readonly key: string;
 }
 
-/** Orders that a gate accepts. */
 export const GATE_ORDERS: readonly GateOrder[] = ['open', 'close', 'auto', 'flush', 'drop'];
 
 function isOrder(order: unknown): order is GateOrder {

@@ -52,14 +52,17 @@ export function createSource(config: SourceConfig, services: SourceServices): Bu
     case 'aimd':
       return new AimdSource({ ...source, baseline }, clock);
     case 'composite':
-      throw new ModeletError('config_invalid', 'source: a composite gate asks its members, and has no source itself');
+      throw new ModeletError(
+        'config_invalid',
+        'Measured by: a composite gate asks its members, and has no source itself',
+      );
     default:
       return source satisfies never;
   }
 }
 
 function tlsFor({ tls: id }: { readonly tls: string }, { tls }: SourceServices): TlsOptions | undefined {
-  if (id !== '' && !tls) throw new ModeletError('config_invalid', 'tls: the TLS configuration node is missing');
+  if (id !== '' && !tls) throw new ModeletError('config_invalid', 'TLS: the TLS configuration node is missing');
   return tls;
 }
 

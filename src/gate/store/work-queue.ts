@@ -52,7 +52,6 @@ export interface ClaimOptions {
   readonly expired?: boolean;
 }
 
-/** The outcome of an item. */
 export interface Ack extends HeldClaim {
   /** Whether the item succeeded; `result` is then its result, else its error. */
   readonly ok: boolean;
@@ -78,7 +77,6 @@ export interface ItemResult {
   readonly state: 'pending' | 'running' | 'done' | 'failed' | 'dead';
   /** `done`: the result; `failed`: the error; else null. */
   readonly result: Payload | null;
-  /** Attempts counted so far. */
   readonly attempts: number;
   /** Why the item last came back or is dead; null if nothing went wrong. */
   readonly reason: string | null;

@@ -69,7 +69,7 @@ export class HostedStage {
   /** Cancelled items of batches that still wait for a host, of which this one may take some. Oldest first. */
   readonly #cancelled: Map<string, number[]> = new Map();
   #state: 'serving' | 'draining' | 'closed' = 'serving';
-  /** The claim that is under way, and whether another one is wanted after it. */
+  /** The claim that is in progress, and whether another one is wanted after it. */
   #claiming: { readonly ended: Promise<void>; again: boolean } | null = null;
   /** Items that run at a time in the further stages of the last batch. */
   #itemsAhead = 0;

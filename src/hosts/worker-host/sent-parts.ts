@@ -58,7 +58,6 @@ export class SentParts {
     sending.sending ??= this.#sendAll(batch, sending);
   }
 
-  /** Number of parts of an item so far. */
   sentOf(batch: string, item: number): number {
     return this.#batches.get(batch)?.sent.get(item) ?? 0;
   }

@@ -115,7 +115,7 @@ export class Listener implements Submitter {
     return this.#unread.bytes;
   }
 
-  /** Serves the plan's listener from now on, in one step. Requests under way end as they began. */
+  /** Serves the plan's listener from now on, in one step. Open requests end as they began. */
   apply(plan: EnginePlan): void {
     const { listener: planned } = plan;
     if (planned) this.#wasUsed = true;
@@ -210,7 +210,7 @@ export class Listener implements Submitter {
     return made;
   }
 
-  /** Longest time for which requests under way keep an address that is given up. */
+  /** Longest time for which open requests keep an address that is given up. */
   get #drainMs(): number {
     const { timeoutMs } = this.#boot.requests;
     return timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs + LAST_ANSWERS_MS;

@@ -17,12 +17,10 @@ import { prepareAnswer } from '../served-endpoint.ts';
 
 /** The engine, as far as its health and metrics show it. */
 export interface Observed {
-  /** Name of the runtime. */
   readonly runtime: string;
   status(): EngineStatus;
   /** Runs the examples of all stages; see `Engine.check`. */
   check(deadline: Deadline): Promise<readonly CheckedExamples[]>;
-  /** The requests at the listener. */
   requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
   /** Those whose keys are needed, and their requests. */
   readonly clients: Clients;
@@ -181,25 +179,18 @@ export class ObservationPaths {
     const { reading, backlog, capacity } = requests();
     const totals = new StageTotals();
     totals.update(status.stages);
-    return buildSnapshot({
-      ...{ id: runtime, name: runtime, state: 'ready', refuses: null, listener: null },
-      ...{ plan: this.#plan, status, totals },
-      engine: {
-        ...{ pid: process.pid, state: 'ready', restarts: 0, lastError: null, deaths: { serving: 0, starting: 0 } },
-        ...{ frames: { sent: {}, received: {} }, bytes: { sent: 0, received: 0 } },
-      },
-      ledger: { backlog, capacity },
+    const shown = {
+      ...{ id: runtime, name: runtime, state: 'ready', refuses: null, listener: null, backlog, capacity },
       requests: reading.counts as Record<string, number>,
       lateOutcomes: reading.late,
       clients: this.#observed.clients.read(),
-      now: this.#observed.now(),
-      ...{
-        deploys: { count: 0, handedOver: 0 },
-        failures: [],
-        readAt: 0,
-        slowest: [],
-        allowedCpus: [],
-        pinWarnings: [],
+      ...{ deploys: { count: 0, handedOver: 0 }, slowest: [], allowedCpus: [], pinWarnings: [] },
+    };
+    return buildSnapshot(shown, {
+      ...{ plan: this.#plan, status, totals, now: this.#observed.now(), failures: [], readAt: 0 },
+      engine: {
+        ...{ pid: process.pid, state: 'ready', restarts: 0, lastError: null, deaths: { serving: 0, starting: 0 } },
+        ...{ frames: { sent: {}, received: {} }, bytes: { sent: 0, received: 0 } },
       },
     });
   }

@@ -60,7 +60,7 @@ export class ListeningPort {
 
   /**
    * Listens at this address from now on, and no more at any other. Keeps the server if nothing has changed.
-   * @param drainMs longest time for which requests under way keep the server of an earlier address
+   * @param drainMs longest time for which open requests keep the server of an earlier address
    */
   use(wanted: Wanted | null, drainMs: number): void {
     const before = this.#wanted;

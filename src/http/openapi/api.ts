@@ -19,11 +19,9 @@ export interface Described {
   readonly services: readonly Service[];
   /** Path below which HTTP-in nodes listen. */
   readonly root: string;
-  /** Returns the name of a stage. */
   nameOf(id: string): string;
   /** Returns the runtime of a usable stage or gate. */
   runtimeOf(id: string): string | null | undefined;
-  /** Whether the clients of a service need keys. */
   needsKey(service: Service): boolean;
 }
 
@@ -101,7 +99,6 @@ function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): A
   };
 }
 
-/** Whether the clients of a stage's runtime need keys. */
 function needsKey(described: Described, stage: string): boolean {
   const runtime = described.runtimeOf(stage);
   return described.services.some((service) => service.id === runtime && described.needsKey(service));

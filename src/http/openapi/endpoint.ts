@@ -60,7 +60,6 @@ export interface ApiEndpoint {
   readonly gates: 'none' | 'memory' | 'durable';
   /** URL in front of the path, for clients behind a proxy; '': that of all endpoints. */
   readonly baseUrl: string;
-  /** Whether a request needs a key. */
   readonly needsKey: boolean;
   /** Whether a form may bring files. */
   readonly takesFiles: boolean;

@@ -2,7 +2,7 @@
  * A WebSocket at an endpoint. Each message from the client is the body of one request, in turn; each line of its answer is
  * a message to the client: `{"part": ...}`, then `{"done": ...}` or `{"error": {...}}`.
  *
- *   idle    no request is under way                      -> asking | closed
+ *   idle    no request is open                           -> asking | closed
  *   asking  the client gets messages, further ones wait  -> idle | closed
  *   closed  the client has gone, or was sent away
  */
@@ -42,7 +42,7 @@ type SessionState =
 const IDLE: SessionState = { tag: 'idle' };
 const CLOSED: SessionState = { tag: 'closed' };
 
-/** Most messages that wait for the one under way. */
+/** Most messages that wait for the open one. */
 const MOST_WAITING = 16;
 /** Bytes that the client has not read yet, above which its answer pauses. */
 const MOST_UNREAD = 64 * 1024;
@@ -73,7 +73,7 @@ export class SocketSession {
     this.#ping();
   }
 
-  /** Lets the request under way end, and then the connection. */
+  /** Lets the open request end, and then the connection. */
   end(): void {
     this.#isEnding = true;
     if (this.#state.tag === 'idle') this.#leave(GOING_AWAY, 'the endpoint is not served any more');

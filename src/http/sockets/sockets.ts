@@ -33,7 +33,6 @@ const BYTES_TYPE = 'application/octet-stream';
 const OF_HANDSHAKE =
   /^(?:accept|accept-encoding|connection|content-.*|expect|keep-alive|origin|sec-websocket-.*|te|transfer-encoding|upgrade)$/;
 
-/** What a host knows of its endpoints. */
 interface SocketHost {
   /** Returns the endpoint that takes WebSockets at a path, or undefined. */
   socketAt(path: string): ServedEndpoint | undefined;
@@ -63,7 +62,7 @@ export class Sockets {
     this.refresh();
   }
 
-  /** Call when the endpoints have changed. Sessions at endpoints that are gone end after the answer under way. */
+  /** Call when the endpoints have changed. Sessions at endpoints that are gone end after the open answer. */
   refresh(): void {
     const { hasSockets } = this.#host;
     for (const [server, listener] of this.#servers) {
@@ -77,7 +76,7 @@ export class Sockets {
     for (const [session, path] of this.#sessions) if (!this.#host.socketAt(path)) session.end();
   }
 
-  /** Ends all sessions after the answers under way. */
+  /** Ends all sessions after the open answers. */
   end(): void {
     for (const session of this.#sessions.keys()) session.end();
   }

@@ -7,7 +7,7 @@ import { wallTime } from '../../core/clock.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { tooLarge } from '../../wire/codec/sizes.ts';
 import { JSON_UTF8 } from '../answer.ts';
-import { jsonable } from '../values/jsonable.ts';
+import { jsonable } from '../values/conversion.ts';
 import { asksBase64, inBase64 } from './embeddings.ts';
 import { jsonOf, SERVER_SENT, type StreamForm } from './stream-form.ts';
 

@@ -4,7 +4,7 @@
  */
 import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
-import { jsonable } from '../values/jsonable.ts';
+import { jsonable } from '../values/conversion.ts';
 
 const EMBEDDINGS = /\/embeddings\/?$/i;
 const BYTES_PER_FLOAT = 4;

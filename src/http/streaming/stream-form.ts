@@ -17,7 +17,6 @@ import type { PreparedAnswer } from '../served-endpoint.ts';
 
 export type Chunk = string | Buffer;
 
-/** The form of one answer. */
 export interface StreamForm {
   /** Types of an answer that begins with text or bytes, if its headers set none. */
   readonly contentType: NonNullable<PreparedAnswer['contentType']>;

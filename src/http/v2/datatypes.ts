@@ -9,7 +9,6 @@ import type { Tensor } from '../../core/tensor.ts';
 type TensorData = Tensor['data'];
 
 export interface Datatype {
-  /** Name in the protocol. */
   readonly name: string;
   /** Name in a tensor; see core/tensor.ts. */
   readonly type: string;

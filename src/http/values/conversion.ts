@@ -1,7 +1,7 @@
-/** Converts a value so that a form of answer can hold it. Copies only changed parts; never changes its input. */
+/** Converts a value so that a form of answer can hold it, such as JSON. Copies only changed parts; never changes its input. */
 import { types } from 'node:util';
 import { className, hasNoData, RETURN_DATA } from '../../core/objects.ts';
-import { asTensor, type Tensor } from '../../core/tensor.ts';
+import { asTensor, elementType, nested, type Tensor } from '../../core/tensor.ts';
 
 /** Most levels. A deeper value contains itself, or is deeper than a payload may be. */
 const DEEPEST = 1000;
@@ -119,4 +119,40 @@ function objectOf(map: ReadonlyMap<unknown, unknown>): Record<string, unknown> |
     made[key] = value;
   }
   return made;
+}
+
+/** Most values of an answer. The limit is below the length of the longest text. */
+const MOST_IN_JSON = 2 ** 28;
+
+/**
+ * Returns the value in a form that JSON can hold. Typed arrays and tensors become arrays, nested by their shape. Sets
+ * become arrays. Maps become objects, or arrays of `[key, value]` if a key is neither text nor a number. BigInts become
+ * numbers, or texts if a number would not be exact.
+ * @throws Error for objects without data, and for a value that is too deep or too large.
+ */
+export function jsonable(value: unknown): unknown {
+  return converted(value, JSON_FORM);
+}
+
+const JSON_FORM: ValueForm = {
+  mostValues: MOST_IN_JSON,
+  text: (value) => value,
+  bigint: exact,
+  // JSON.stringify omits functions and symbols.
+  code: (value) => value,
+  binary: (value) => {
+    // A Buffer has its own JSON form, which Node-RED recognizes.
+    if (Buffer.isBuffer(value)) return value;
+    if (!ArrayBuffer.isView(value)) return Array.from(new Uint8Array(value));
+    if (elementType(value) !== undefined) return Array.from(value as unknown as ArrayLike<unknown>, exact);
+    return Array.from(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
+  },
+  tensor: (value) => nested(value, value.type === 'bool' ? (element) => element === 1 : exact),
+  pairs: (map) => [...map],
+};
+
+function exact(value: unknown): unknown {
+  if (typeof value !== 'bigint') return value;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : String(value);
 }

@@ -11,6 +11,7 @@ import type { Service } from '../../runtime/service/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
 import { serveConversions } from '../functions/convert-route.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { DashboardPage } from './dashboard-page.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveInstall } from './install-route.ts';
 import { serveLiveView } from './live-view.ts';
@@ -59,6 +60,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   new Observation(RED, pipeline).serve(mayRead);
   serveLiveView(RED, pipeline, mayRead);
+  new DashboardPage(pipeline).serve(RED, mayRead);
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;

@@ -1,5 +1,5 @@
 /**
- * Tells flows the address below which the HTTP-in nodes of their own Node-RED answer, as the environment variable
+ * Tells flows the address below which the HTTP-in nodes of this Node-RED answer, as the environment variable
  * `MODELET_URL`: `http://127.0.0.1:1880`, or `https://[::1]:8443/api` with TLS and an `httpNodeRoot`. The buttons of the
  * examples ask their endpoints there, on whatever port Node-RED listens. A variable of a tab or a group takes its place.
  */

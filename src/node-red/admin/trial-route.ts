@@ -1,17 +1,18 @@
 /**
- * Tests a stage from its dialog, with the settings as they stand there, deployed or not. It runs the code of whoever
+ * Tests a stage from its dialog, with the settings as they stand there, deployed or not. It runs the code of any user who
  * asks, as a deploy would; so it needs the permission to deploy.
  */
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
 import type { NodeAPI } from 'node-red';
+import { inLabels } from '../../config/configure.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { LookUp, Raw } from '../../config/validate.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
-import { jsonable } from '../../http/values/jsonable.ts';
+import { jsonable } from '../../http/values/conversion.ts';
 import { encodeInput, type TrialReport } from '../../runtime/service/trial/trial.ts';
 import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
 import { compileStageIn } from '../live-nodes.ts';
@@ -41,7 +42,7 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
     test(RED, pipeline, (request.body ?? {}) as TrialRequest, gone.signal).then(
       (answer) => response.json(answer),
       (thrown: unknown) => {
-        const error = asModeletError(thrown, 'config_invalid');
+        const error = inLabels('modelet-stage', asModeletError(thrown, 'config_invalid'));
         if (error.retryAfterSeconds) response.set('Retry-After', String(error.retryAfterSeconds));
         response.status(REFUSALS.has(error.code) ? error.statusCode : 200).json({ ok: false, error: viewOf(error) });
       },

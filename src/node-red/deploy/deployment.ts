@@ -38,7 +38,6 @@ export interface DeployedRoute {
 
 /** Where the results of a stage, or of a node that gathers branches, go. */
 export interface ResultExit {
-  /** Whether a collector is downstream. */
   readonly isCollected: boolean;
   /** Collectors wired directly to a stage that keep the order of arrival. */
   readonly ordering: readonly string[];
@@ -58,7 +57,7 @@ export interface DeployedNode {
   readonly invalid: string | null;
   /** The stage of which it is a version; null: none. */
   readonly base: string | null;
-  /** The handler of its errors; null if it has none of its own. */
+  /** The handler of its errors; null if it has no separate handler. */
   readonly handler: ErrorHandler | null;
   /** The plan of a usable node that gathers branches; else null. */
   readonly join: PlannedJoin | null;
@@ -69,7 +68,6 @@ export interface DeployedNode {
 export interface Deployment {
   /** All running nodes. */
   readonly graph: Graph;
-  /** The nodes of this package. */
   readonly nodes: ReadonlyMap<string, DeployedNode>;
   /** Usable routes, by the node at which messages or requests enter. */
   readonly routes: ReadonlyMap<string, DeployedRoute>;
@@ -95,7 +93,6 @@ export const NOTHING_DEPLOYED: Deployment = {
   publicPaths: new Map(),
 };
 
-/** All that the service of one runtime gets. */
 interface ServicePlan extends RuntimePlan {
   /** null: the engine does not listen. */
   readonly listener: ListenerSpec | null;

@@ -89,7 +89,6 @@ function mayRefuse({ name, regexp, route }: Layer, method: string, path: string)
   return !route || answers(route, method);
 }
 
-/** Returns the layers of an Express application. */
 export function layersOf(app: unknown): readonly Layer[] {
   // `false` if the settings switch the application off.
   return ((app || {}) as App)._router?.stack ?? [];
@@ -108,7 +107,6 @@ export function moveBeforePreflights(app: unknown): void {
   stack.splice(at, 0, last);
 }
 
-/** Whether a layer, or a router in it, has a route for the path. */
 function hasRoute({ regexp, handle, route }: Layer, method: string, path: string): boolean {
   const match = regexp?.exec(path);
   if (!match) return false;

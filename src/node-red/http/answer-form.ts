@@ -6,7 +6,7 @@
 import { type AnswerBody, answerBody, refusedBody, SHOULD_RETRY, type WrittenForm } from '../../http/answer.ts';
 import { type AnswerForm, answerForm, kindOfHeader } from '../../http/request-head.ts';
 import { inBase64, isForEmbeddings } from '../../http/streaming/embeddings.ts';
-import { jsonable } from '../../http/values/jsonable.ts';
+import { jsonable } from '../../http/values/conversion.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
 

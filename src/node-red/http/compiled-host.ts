@@ -64,7 +64,7 @@ export class CompiledHost {
     if (this.#endpoints.size > 0 && this.#place.tag === 'server') this.#standInFront();
   }
 
-  /** Serves no endpoint any more: the flows have stopped. Requests under way end as they began. */
+  /** Serves no endpoint any more: the flows have stopped. Open requests end as they began. */
   close(): void {
     this.#endpoints.replace([]);
     this.#mayHaveUpgrades = false;

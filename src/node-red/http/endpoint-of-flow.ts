@@ -112,7 +112,6 @@ class DebugCopies {
   readonly #spec: EndpointSpec;
   readonly #trace: ModeletTrace;
   readonly #msgid: string;
-  /** Number of parts so far. */
   #count = 0;
 
   constructor(RED: NodeAPI, spec: EndpointSpec, requestId: string, deadline: Deadline) {

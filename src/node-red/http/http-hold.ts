@@ -210,7 +210,6 @@ export class HttpHold {
 export class GuardedEndpoints<Endpoint extends Address> {
   #guarded: readonly Guarded<Endpoint>[] = [];
 
-  /** Replaces the endpoints. */
   set(endpoints: readonly Endpoint[]): void {
     this.#guarded = endpoints.map((endpoint) => ({
       endpoint,

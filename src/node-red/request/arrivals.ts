@@ -51,7 +51,6 @@ export class Arrivals {
     this.#state = state;
   }
 
-  /** Takes the messages of a node from now on. */
   listenTo(live: LiveNode): void {
     live.node.on('input', (msg, _send, done) => this.#take(live, msg as PipelineMessage, done));
   }

@@ -18,7 +18,6 @@ export interface RequestInEngine {
   endIfStranded(): void;
 }
 
-/** The nodes that gather branches. */
 interface BranchFailures {
   /** Takes an error as the outcome of a branch. Returns false if the node cannot gather. */
   failed(id: string, msg: PipelineMessage, error: ModeletError, failing: string): boolean;
@@ -29,7 +28,6 @@ export interface RequestContext {
   readonly live: LiveNodes;
   readonly clients: HttpClients;
   readonly joins: BranchFailures;
-  /** Requests in the engine. */
   readonly open: Set<RequestInEngine>;
   readonly sequencers: Sequencers;
   /** Whether the flows have stopped for good. A message that a node sends now reaches no other node. */

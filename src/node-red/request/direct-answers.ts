@@ -59,7 +59,7 @@ export function answerDirectly(msg: PipelineMessage, error: ModeletError, reques
   behindParts(response, answer);
 }
 
-/** Runs `act` when the parts of a result that are under way have reached their response; at once if there are none. */
+/** Runs `act` when the parts of a result that are in progress have reached their response; at once if all have. */
 export function behindParts(response: HttpResponse, act: () => void): void {
   if (begun.has(response)) inTurns(LONGEST_WAY, act);
   else act();

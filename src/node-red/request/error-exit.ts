@@ -57,7 +57,6 @@ export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMe
   });
 }
 
-/** A message that has failed. */
 type FailedMessage = Pick<Leaving, 'msg' | 'trace'>;
 
 /**

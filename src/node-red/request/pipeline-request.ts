@@ -9,11 +9,10 @@
  */
 import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
-import { asModeletError, ModeletError } from '../../core/errors.ts';
+import { asModeletError, isOfRequest, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import { hashOf } from '../../core/text.ts';
-import { isOfRequest } from '../../http/served-endpoint.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';

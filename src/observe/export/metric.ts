@@ -31,7 +31,6 @@ export interface Metric {
   readonly help: string;
   /** Labels besides `runtime`, which every metric has. */
   readonly labels: readonly string[];
-  /** Bounds of a histogram. */
   readonly bounds?: readonly number[];
   read(scrape: Scrape): readonly MetricSeries[];
 }
@@ -103,7 +102,6 @@ export const ofWorker = metricsOf<WorkerStatus>(['stage', 'worker'], (scrape) =>
   ),
 );
 
-/** A version, and the stage that it is. */
 export const ofVersion = metricsOf<{ readonly version: VersionSnapshot; readonly stage: StageSnapshot | undefined }>(
   ['stage', 'version'],
   (scrape) => {

@@ -179,7 +179,7 @@ const ENGINE: readonly Metric[] = [
   ofRuntime(
     'gauge',
     'modelet_engine_held_bytes',
-    'Payloads in the engine, see maxQueueMb',
+    'Payloads in the engine, limited by Queue memory (maxQueueMb) of the runtime',
     ({ snapshot }) => snapshot.engine.heldBytes,
   ),
   ofRuntime('gauge', 'modelet_engine_rss_bytes', 'Memory of the engine', ({ snapshot }) => snapshot.engine.rssBytes),
@@ -245,7 +245,12 @@ const GATES: readonly Metric[] = [
     'Requests by decision: admitted, admitted_late (after a wait), refused_closed, refused_full, expired, dropped, cancelled',
     ({ decisions }) => decisions,
   ),
-  ofGate('counter', 'modelet_gate_lost_total', 'Admitted requests without a result within leaseMs', ({ lost }) => lost),
+  ofGate(
+    'counter',
+    'modelet_gate_lost_total',
+    'Admitted requests without a result within "Given up after" (leaseMs)',
+    ({ lost }) => lost,
+  ),
   ofGate('gauge', 'modelet_gate_source_available', '1 if the last reading of the source gave a sample', ({ source }) =>
     Number(source.available),
   ),

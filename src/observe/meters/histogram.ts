@@ -39,7 +39,6 @@ export class Histogram {
   }
 }
 
-/** Returns the number of counted values. */
 export function countOf({ counts }: HistogramReading): number {
   return counts.reduce((total, count) => total + count, 0);
 }

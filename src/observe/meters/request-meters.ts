@@ -108,7 +108,6 @@ export class DurationMeter {
   }
 }
 
-/** A request with its times, in ms. */
 interface TimedRequest {
   readonly caller: { readonly requestId: string; readonly gateMs: number };
   readonly openedAt: number;

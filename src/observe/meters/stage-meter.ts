@@ -29,35 +29,19 @@ export class StageMeter {
   readonly #batchSize: Histogram = new Histogram(SIZE_BOUNDS);
   /** The metrics that the modelet declares itself. */
   readonly own: OwnMeter = new OwnMeter();
-  #batches = 0;
+  readonly #counts = { batches: 0, items: 0, busyMs: 0, taps: 0, parts: 0, redirected: 0, rollbacks: 0 };
   /** The share of a batch that items have passed on worker hosts. */
   #passedBatches = 0;
-  #items = 0;
-  #busyMs = 0;
-  #taps = 0;
-  #parts = 0;
-  #redirected = 0;
-  #rollbacks = 0;
-
-  /** Number of batches that have left. */
-  get batches(): number {
-    return this.#batches;
-  }
-
-  /** Number of items in the batches that have left. */
-  get items(): number {
-    return this.#items;
-  }
 
   batchLeft(reason: BatchReason, size: number): void {
-    this.#batches += 1;
-    this.#items += size;
+    this.#counts.batches += 1;
+    this.#counts.items += size;
     this.#reasons[reason] += 1;
     this.#batchSize.observe(size);
   }
 
   batchRan(runMs: number, size: number): void {
-    this.#busyMs += runMs;
+    this.#counts.busyMs += runMs;
     this.#run.observe(runMs, size);
     this.#runTimes.observe(runMs, size);
   }
@@ -65,14 +49,14 @@ export class StageMeter {
   /** Records an item that passed the stage on a worker host. A batch counts when as many as it held have come. */
   itemPassed({ waitMs, batchMs, runMs, batchSize }: StageTiming, reason: BatchReason): void {
     this.itemWaited(waitMs, batchMs);
-    this.#items += 1;
-    this.#busyMs += runMs / batchSize;
+    this.#counts.items += 1;
+    this.#counts.busyMs += runMs / batchSize;
     this.#run.observe(runMs);
     this.#runTimes.observe(runMs);
     this.#passedBatches += 1 / batchSize;
     if (this.#passedBatches < 1 - ROUNDING) return;
     this.#passedBatches -= 1;
-    this.#batches += 1;
+    this.#counts.batches += 1;
     this.#reasons[reason] += 1;
     this.#batchSize.observe(batchSize);
   }
@@ -84,11 +68,11 @@ export class StageMeter {
   }
 
   tapped(): void {
-    this.#taps += 1;
+    this.#counts.taps += 1;
   }
 
   partSent(): void {
-    this.#parts += 1;
+    this.#counts.parts += 1;
   }
 
   /** Counts a request to a stage whose cache is on. */
@@ -108,12 +92,12 @@ export class StageMeter {
 
   /** Counts a request of this version that went to its base, because no worker of this stage serves. */
   redirected(): void {
-    this.#redirected += 1;
+    this.#counts.redirected += 1;
   }
 
   /** Counts that this version lost its share because too many requests failed. */
   rolledBack(): void {
-    this.#rollbacks += 1;
+    this.#counts.rollbacks += 1;
   }
 
   workerEnded(cause: RestartCause): void {
@@ -122,23 +106,17 @@ export class StageMeter {
 
   read(): StageReading {
     return {
-      batches: this.#batches,
-      items: this.#items,
+      ...this.#counts,
       reasons: { ...this.#reasons },
       queueWait: this.#queueWait.read(),
       batchWait: this.#batchWait.read(),
       run: this.#run.read(),
       runTimes: this.#runTimes.read(),
       batchSize: this.#batchSize.read(),
-      busyMs: this.#busyMs,
-      taps: this.#taps,
-      parts: this.#parts,
       restarts: { ...this.#restarts },
       cache: { ...this.#cache },
       unserved: { ...this.#unserved },
       failed: { ...this.#failed },
-      redirected: this.#redirected,
-      rollbacks: this.#rollbacks,
       own: this.own.values,
       ownDropped: this.own.dropped,
     };

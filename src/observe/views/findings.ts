@@ -1,6 +1,6 @@
 /** The things that can be wrong with pipelines, each as a sentence with the buttons that help. Pure. */
 
-import type { ErrorCode } from '../../core/errors.ts';
+import { type ErrorCode, isOfRequest } from '../../core/errors.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
 import { ago, type LongRun, lingering, type OldRun, seconds } from './long-runs.ts';
@@ -101,7 +101,6 @@ type Rule = (judged: Judged) => readonly Finding[];
 
 /** Most sentences about failures and deaths. */
 const MOST_NEWS = 6;
-/** Most names in a sentence. */
 const MOST_NAMES = 5;
 
 const withoutRuntime: Rule = ({ unusable }) => {
@@ -177,16 +176,6 @@ export function overdueWords(count: number): string {
 const full: Rule = ({ memory }) =>
   memory === null ? [] : [{ kind: 'slow', text: `${memory}.`, node: null, actions: [] }];
 
-/** Errors of what clients send. */
-const OF_CLIENTS: ReadonlySet<string> = new Set<ErrorCode>([
-  'invalid_input',
-  'bad_request',
-  'payload_too_large',
-  'unsupported_media',
-  'unauthorized',
-  'forbidden',
-  'rate_limited',
-]);
 /** Errors because more came than could be done in time. */
 const OF_LOAD: ReadonlySet<string> = new Set<ErrorCode>(['capacity_exceeded', 'gate_refused', 'deadline_exceeded']);
 const NEWS: readonly VerdictKind[] = ['error', 'slow', 'note'];
@@ -197,7 +186,7 @@ export function isFault({ code }: Pick<UnreadFailure, 'code'>): boolean {
 }
 
 function kindOf(code: string): VerdictKind {
-  if (OF_CLIENTS.has(code)) return 'note';
+  if (isOfRequest(code)) return 'note';
   return OF_LOAD.has(code) ? 'slow' : 'error';
 }
 

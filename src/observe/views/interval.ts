@@ -1,5 +1,5 @@
 /** Computes the activity of a runtime between two looks at it, small enough to send as a message. Pure. */
-import type { FineReading, StageReading } from '../../core/readings.ts';
+import type { FailureCount, FineReading, StageReading } from '../../core/readings.ts';
 import type { Measured } from '../export/metric.ts';
 import { countOf, quantile } from '../meters/histogram.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
@@ -11,6 +11,8 @@ export interface Measurement extends Measured {
   readonly at: number;
   /** Durations of the requests that ended with a result. */
   readonly results: FineReading;
+  /** All requests that failed, by stage and code, whether or not a user has read of them. */
+  readonly failed: readonly FailureCount[];
 }
 
 export interface StageInterval {
@@ -18,7 +20,6 @@ export interface StageInterval {
   readonly queue: number;
   /** Number of workers that run a batch now. */
   readonly busy: number;
-  /** Number of workers that serve now. */
   readonly workers: number;
   /** Mean size of the batches that left; null if none did. */
   readonly meanBatch: number | null;
@@ -49,7 +50,6 @@ export interface RuntimeInterval extends RequestInterval {
   readonly time: number;
   /** Number of requests that are open now. */
   readonly backlog: number;
-  /** Stages by name. */
   readonly stages: Readonly<Record<string, StageInterval>>;
 }
 

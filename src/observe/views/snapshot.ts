@@ -67,7 +67,6 @@ export type DeathSnapshot = Omit<WorkerDeath, 'at'> & { readonly agoMs: number; 
 
 export type FailureSnapshot = Omit<FailureCount, 'at'> & { readonly agoMs: number };
 
-/** A version of a stage. */
 export interface VersionSnapshot extends VersionStatus {
   readonly name: string;
 }
@@ -127,41 +126,20 @@ export interface RuntimeSnapshot {
 /** `address`: as the runtime node has it. */
 export type ListenerSnapshot = ListenerState & { readonly address: string };
 
+/** What the snapshot shows as it is. */
+type ShownRuntime = Omit<RuntimeSnapshot, 'engine' | 'frames' | 'bytes' | 'stages' | 'routes' | 'failures'>;
+
+/** What the snapshot is made of. Times are on the monotonic clock. */
 interface RuntimeParts {
-  readonly id: string;
-  readonly name: string;
-  readonly state: string;
-  readonly refuses: string | null;
-  readonly engine: {
-    readonly pid: number | null;
-    readonly state: string;
-    readonly restarts: number;
-    readonly lastError: Error | null;
-    readonly deaths: EngineDeaths;
-    readonly frames: { readonly sent: FrameCounts; readonly received: FrameCounts };
-    readonly bytes: ByteCounts;
-  };
-  readonly ledger: {
-    readonly backlog: number;
-    readonly capacity: number;
-  };
-  /** By outcome, with every code. */
-  readonly requests: Readonly<Record<string, number>>;
-  readonly lateOutcomes: number;
-  readonly clients: ClientReadings;
-  readonly listener: ListenerSnapshot | null;
+  readonly engine: Pick<RuntimeSnapshot['engine'], 'pid' | 'state' | 'restarts' | 'deaths'> &
+    Pick<RuntimeSnapshot, 'frames' | 'bytes'> & { readonly lastError: Error | null };
   readonly plan: ShownPlan;
   readonly status: EngineStatus;
-  /** Time on the monotonic clock. */
   readonly now: number;
   readonly totals: StageTotals;
-  readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly failures: readonly FailureCount[];
-  /** When a user read of failures last, on the monotonic clock. */
+  /** When a user read of failures last. */
   readonly readAt: number;
-  readonly slowest: readonly SlowRequest[];
-  readonly allowedCpus: readonly number[];
-  readonly pinWarnings: readonly string[];
 }
 
 /** The status of a stage that the engine has not reported yet. */
@@ -183,48 +161,28 @@ export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   retryAt: null,
 };
 
-export function buildSnapshot(parts: RuntimeParts): RuntimeSnapshot {
-  const { engine, ledger, plan, deploys } = parts;
+export function buildSnapshot(shown: ShownRuntime, parts: RuntimeParts): RuntimeSnapshot {
+  const { engine, plan, status, failures, now } = parts;
+  const { pid, state, restarts, lastError, deaths, frames, bytes } = engine;
+  const { rssBytes, heldBytes = 0, heldBack = null } = status;
   return {
-    id: parts.id,
-    name: parts.name,
-    state: parts.state,
-    refuses: parts.refuses,
-    engine: {
-      pid: engine.pid,
-      state: engine.state,
-      restarts: engine.restarts,
-      error: engine.lastError?.message ?? null,
-      rssBytes: parts.status.rssBytes,
-      heldBytes: parts.status.heldBytes ?? 0,
-      heldBack: parts.status.heldBack ?? null,
-      deaths: engine.deaths,
-    },
-    listener: parts.listener,
-    backlog: ledger.backlog,
-    capacity: ledger.capacity,
-    requests: parts.requests,
-    lateOutcomes: parts.lateOutcomes,
-    clients: parts.clients,
-    frames: engine.frames,
-    bytes: engine.bytes,
-    deploys,
+    ...shown,
+    engine: { pid, state, restarts, error: lastError?.message ?? null, rssBytes, heldBytes, heldBack, deaths },
+    ...{ frames, bytes },
     stages: explained(
       plan.stages.map((stage) => stageSnapshot(stage, parts)),
       parts,
     ),
     routes: routeSnapshots(parts),
-    failures: parts.failures.map(({ at, ...failure }) => ({ ...failure, agoMs: Math.max(0, parts.now - at) })),
-    slowest: parts.slowest,
-    allowedCpus: parts.allowedCpus,
-    pinWarnings: parts.pinWarnings,
+    failures: failures.map(({ at, ...failure }) => ({ ...failure, agoMs: Math.max(0, now - at) })),
   };
 }
 
 type Unexplained = Omit<StageSnapshot, 'why'>;
 
-function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStage, parts: RuntimeParts): Unexplained {
+function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
   const { plan, status, totals, now } = parts;
+  const { ref, id, name, capacity, queueMb, batching } = settings;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
   const { oldestAt, leavesAt, retryAt, versions = [], ...unread } = reported;
   const { runsSince = null, retired = [], lastDeath = null, ...shown } = unread;
@@ -233,14 +191,10 @@ function stageSnapshot({ ref, id, name, capacity, queueMb, batching }: ShownStag
   const reading = totals.of(ref);
   return {
     ...shown,
-    id,
-    name,
-    capacity,
-    queueMb,
+    ...{ id, name, capacity, queueMb, batching },
     oldestMs: oldestAt === null ? null : since(oldestAt),
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
-    batching,
     versions: versions.map((version) => ({ ...version, name: names.get(version.stage) ?? version.stage })),
     runsMs: runsSince === null ? null : since(runsSince),
     retired: retired.map(({ runsSince: at, ...worker }) => ({ ...worker, runsMs: since(at) })),
@@ -291,7 +245,7 @@ export interface Missing {
   readonly error: string | null;
 }
 
-/** Returns the stages that keep a route of the runtime from serving. The runtime is ready if there are none. */
+/** Returns the stages that keep a route of the runtime from serving. If the list is empty, the runtime is ready. */
 export function missingIn(snapshot: RuntimeSnapshot): Missing[] {
   const missing = new Set(snapshot.routes.flatMap((route) => route.missing));
   return snapshot.stages.flatMap((stage) => {

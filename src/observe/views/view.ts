@@ -2,7 +2,7 @@
  * Builds the view of the editor's sidebar: each runtime's present state and its activity since an earlier look, small
  * enough to send once a second; and the map of cores with the processes pinned to each. Pure.
  */
-import { BYTES_PER_MB, type WorkerStatus } from '../../core/model.ts';
+import { BYTES_PER_MB } from '../../core/model.ts';
 import type { StageReading } from '../../core/readings.ts';
 import { countOf, quantile } from '../meters/histogram.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
@@ -58,12 +58,11 @@ export interface Around {
   engineCpus(pid: number): readonly number[] | null;
 }
 
-export interface StageView extends JudgedStage {
-  readonly why: string | null;
+export interface StageView
+  extends JudgedStage,
+    Pick<StageSnapshot, 'why' | 'queue' | 'capacity' | 'workers' | 'versions'> {
   /** Problems that do not keep the stage from serving. */
   readonly warnings: readonly string[];
-  readonly queue: number;
-  readonly capacity: number;
   readonly policy: string;
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
@@ -75,27 +74,15 @@ export interface StageView extends JudgedStage {
   /** Median run time of items since the earlier look, in ms; null if none ran. */
   readonly runP50: number | null;
   readonly runP99: number | null;
-  /**
-   * Fraction of requests since the earlier look that needed no separate run; null if the cache is off or no request
-   * came.
-   */
+  /** See `cachedPart`; null without an earlier look. */
   readonly cached: number | null;
-  readonly workers: readonly WorkerStatus[];
-  readonly versions: readonly VersionSnapshot[];
 }
 
-export interface RuntimeView {
-  readonly id: string;
-  readonly name: string;
-  readonly state: string;
-  readonly error: string | null;
-  readonly pid: number | null;
-  readonly restarts: number;
-  readonly rssBytes: number;
+export interface RuntimeView
+  extends Pick<RuntimeSnapshot, 'id' | 'name' | 'state' | 'backlog' | 'capacity'>,
+    Pick<RuntimeSnapshot['engine'], 'error' | 'pid' | 'restarts' | 'rssBytes'> {
   /** Address at which the engine itself takes requests; null if it takes none. */
   readonly url: string | null;
-  readonly backlog: number;
-  readonly capacity: number;
   /** Rate of requests that ended, with any outcome; null without an earlier look. */
   readonly requestsPerSecond: number | null;
   readonly errorsPerSecond: number | null;
@@ -153,23 +140,16 @@ export function viewBetween(earlier: readonly Measurement[], later: readonly Mea
 
 function runtimeView(before: Measurement | undefined, later: Measurement, { chains, endpoints }: Around): RuntimeView {
   const { snapshot } = later;
-  const { engine } = snapshot;
+  const { id, name, state, backlog, capacity } = snapshot;
+  const { error, pid, restarts, rssBytes } = snapshot.engine;
   // A runtime that was removed and added again counts from 0.
   const anew = before !== undefined && totalOf(snapshot.requests) < totalOf(before.snapshot.requests);
   const earlier = anew ? undefined : before;
   const requests = earlier ? requestsBetween(earlier, later) : null;
   const readings = new Map(earlier?.snapshot.stages.map(({ id, reading }) => [id, reading]));
   return {
-    id: snapshot.id,
-    name: snapshot.name,
-    state: snapshot.state,
-    error: engine.error,
-    pid: engine.pid,
-    restarts: engine.restarts,
-    rssBytes: engine.rssBytes,
+    ...{ id, name, state, backlog, capacity, error, pid, restarts, rssBytes },
     url: snapshot.listener?.tag === 'listening' ? snapshot.listener.url : null,
-    backlog: snapshot.backlog,
-    capacity: snapshot.capacity,
     requestsPerSecond: requests?.requestsPerSecond ?? null,
     errorsPerSecond: requests?.errorsPerSecond ?? null,
     hasFaults: snapshot.failures.some(isFault),
@@ -184,10 +164,10 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
       const since = earlier && readingSince(readings.get(stage.id) ?? NOTHING_READ, stage.reading);
       return stageView(stage, snapshot, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
     }),
-    chains: longestChains(chains.filter(({ runtime }) => runtime === snapshot.id)),
+    chains: longestChains(chains.filter(({ runtime }) => runtime === id)),
     endpoints: endpoints
-      .filter(({ runtimes }) => runtimes.includes(snapshot.id))
-      .map(({ id, method, path, reason }) => ({ id, method, path, reason })),
+      .filter(({ runtimes }) => runtimes.includes(id))
+      .map(({ runtimes: _runtimes, stages: _stages, ...shown }) => shown),
   };
 }
 
@@ -201,7 +181,7 @@ function memoryWords({ name, engine: { heldBytes, heldBack } }: RuntimeSnapshot)
   if (heldBack === null) return null;
   const [held, limit] = [heldBytes, heldBack.limitBytes].map((bytes) => Math.round(bytes / BYTES_PER_MB));
   const what = heldBack.refuses ? 'requests are refused' : 'requests wait';
-  return `${name && `${name}: `}queue memory is full, payloads have ${held} of ${limit} MB (maxQueueMb): ${what}`;
+  return `${name && `${name}: `}Queue memory is full, payloads have ${held} of ${limit} MB: ${what}`;
 }
 
 /** @param since the stage's reading since the earlier look; null without an earlier look */
@@ -214,28 +194,19 @@ function stageView(
   // Short batches would make the words flicker between rest and work.
   const busy = since && since.batches > 0 ? Math.max(1, stage.busy) : stage.busy;
   const { health, text: words, whole } = stageWords(stage, runtime, busy);
-  const overdue = overdueOf(stage.workers);
+  const { id, name, retired, successorError, why, queue, capacity, workers, versions } = stage;
+  const overdue = overdueOf(workers);
   return {
-    id: stage.id,
-    name: stage.name,
-    health,
-    words,
-    whole,
-    overdue,
+    ...{ id, name, health, words, whole, overdue, retired, successorError, why, queue, capacity, workers, versions },
     longRun: longRunOf(stage.runsMs, meanRunMs(stage.reading), overdue),
-    retired: stage.retired,
     death: stage.lastDeath?.read === false ? stage.lastDeath : null,
-    successorError: stage.successorError,
-    why: stage.why,
     warnings: [
       ...(overdue > 0 ? [overdueWords(overdue)] : []),
-      ...(stage.successorError === null ? [] : [stage.successorError]),
-      ...stage.versions.flatMap((version) => versionWarning(version) ?? []),
+      ...(successorError === null ? [] : [successorError]),
+      ...versions.flatMap((version) => versionWarning(version) ?? []),
       ...stage.pinWarnings,
       ...(stage.batchWarning ? [stage.batchWarning.text] : []),
     ],
-    queue: stage.queue,
-    capacity: stage.capacity,
     policy: stage.batching.policy,
     maxBatchSize: stage.batching.maxBatchSize,
     meanBatch: since && since.batches > 0 ? rounded(since.items / since.batches) : null,
@@ -245,8 +216,6 @@ function stageView(
     runP50: since && rounded(quantile(since.runTimes, 0.5)),
     runP99: since && rounded(quantile(since.runTimes, 0.99)),
     cached: since && cachedPart(since),
-    workers: stage.workers,
-    versions: stage.versions,
   };
 }
 

@@ -31,7 +31,6 @@ export class Backoff {
     return this.#failures;
   }
 
-  /** Forgets the failures so far. */
   reset(): void {
     this.#failures = 0;
   }

@@ -51,7 +51,6 @@ export class Heartbeat {
     this.#pause();
   }
 
-  /** Stops watching and cancels all timers. */
   stop(): void {
     if (this.#state.tag === 'pausing') this.#state.timer.cancel();
     if (this.#state.tag === 'polling') clearImmediate(this.#state.turn);

@@ -75,7 +75,6 @@ export class LineGroups {
   }
 }
 
-/** Most lines of the tail. */
 const TAIL_LINES = 20;
 /** Matches the line above the stack addresses that Node.js prints after the reason for an abort. */
 const ADDRESSES_FOLLOW = /^-+ Native stack trace -+$/;

@@ -85,7 +85,6 @@ export class AdmissionQueue<One extends WireItem = WireItem> {
     return this.#places.get(id)?.tag === 'waiting';
   }
 
-  /** Returns the requests that wait to enter at a stage. */
   waitingAt(stage: number): RequestNumber[] {
     return [...(this.#doors.get(stage)?.waiting ?? [])].map(({ item }) => item.id);
   }

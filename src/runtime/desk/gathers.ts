@@ -136,7 +136,6 @@ export class Gathers<Message> {
     this.#pending.set(id, gather);
   }
 
-  /** Adds a branch to a gather. */
   add(id: string, branch: Branch<Message>): BranchPlace {
     const place = this.#pending.get(id)?.add(branch) ?? 'late';
     if (place === 'late') this.countLate();

@@ -12,7 +12,6 @@ import type { CheckedStage } from '../../wire/frames/bodies.ts';
 export interface StageCheck extends CheckResult, Pick<CheckedStage, 'answers'> {
   /** Id of the stage's node. */
   readonly id: string;
-  /** Name of the stage. */
   readonly stage: string;
 }
 

@@ -184,7 +184,6 @@ export class Service {
     return this.#desk.submit(request);
   }
 
-  /** Writes to the runtime's log. */
   log(record: LogRecord): void {
     this.#log.write(record);
   }
@@ -225,7 +224,7 @@ export class Service {
     this.#client.actOnStage(stage, action);
   }
 
-  /** Returns how many requests have branches under way to a node that gathers them in the engine. */
+  /** Returns how many requests have branches in progress to a node that gathers them in the engine. */
   gatheringAt(node: string): number {
     const found = this.#told.status.gathering?.find(([ref]) => this.#planner.node(ref) === node);
     return found?.[1] ?? 0;
@@ -291,27 +290,28 @@ export class Service {
     const now = this.#clock.now();
     const { backlog, capacity } = this.#desk;
     const { plan } = this.#planner;
-    return buildSnapshot({
+    const shown = {
       id: this.id,
       name: this.config.name,
       state: this.#state.tag === 'closing' ? 'shutdown' : this.#client.state,
       refuses: this.#pins.barred,
-      engine: this.#client,
-      ledger: { backlog: backlog + this.#told.backlog, capacity },
+      listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
+      ...{ backlog: backlog + this.#told.backlog, capacity },
       requests: counts as Record<string, number>,
       lateOutcomes: late,
       clients: addReadings(this.#host.clientsOf?.(this) ?? {}, this.#told.clients),
-      listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
-      plan,
-      status: this.#told.status,
-      now,
-      totals: this.#told.totals,
       deploys: this.#deploys,
-      failures: this.#read.unread(this.#failures),
-      readAt: this.#read.at,
       slowest: this.#desk.slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pins.warnings,
+    };
+    return buildSnapshot(shown, {
+      engine: this.#client,
+      ...{ plan, now },
+      status: this.#told.status,
+      totals: this.#told.totals,
+      failures: this.#read.unread(this.#failures),
+      readAt: this.#read.at,
     });
   }
 
@@ -319,7 +319,7 @@ export class Service {
   measure(): Measurement {
     const requests = this.#requests;
     const { durations, results } = requests;
-    return { at: this.#clock.now(), snapshot: this.#snapshot(requests), durations, results };
+    return { at: this.#clock.now(), snapshot: this.#snapshot(requests), durations, results, failed: this.#failures };
   }
 
   get #failures(): readonly FailureCount[] {

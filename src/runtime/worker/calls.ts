@@ -36,7 +36,6 @@ export class Places<Call> {
     this.#host = host;
   }
 
-  /** The calls that wait or run. */
   get calls(): Call[] {
     return [...this.#running, ...this.#waiting].map(({ call }) => call);
   }
@@ -141,7 +140,6 @@ class CallContext implements ModeletContext {
   }
 }
 
-/** The calls for one batch. */
 export class BatchCalls {
   readonly #all: CallSignals;
   /** The requests that still wait for a call, of the calls that asked for their signal. */

@@ -39,7 +39,6 @@ export interface Channel {
   readonly waitingBytes: number;
   /** Items of large frames that have not been fully written. */
   readonly waiting: readonly WireItem[];
-  /** Bytes sent and received so far. */
   readonly bytes: { readonly sent: number; readonly received: number };
   /**
    * Whether the other side has been active since the last call: it sent bytes, or it read bytes and so made room for

@@ -67,7 +67,6 @@ export type TouchedFile = readonly [path: string, stamp: string];
 export interface LoadedReport {
   /** The files that the worker has touched; absent: it does not tell. */
   readonly files?: readonly TouchedFile[];
-  /** Number of the modelet's examples. */
   readonly examples: number;
   readonly description: ModeletDescription;
   /** Schema of the inputs if the worker leaves their check to the engine, as one in Python does. */
@@ -110,7 +109,6 @@ export interface StateReport {
   readonly files?: readonly TouchedFile[];
 }
 
-/** Result of running the examples of one stage. */
 export interface CheckedStage extends Pick<CheckResult, 'examples'> {
   readonly stage: number;
   /** False: the stage is a version that gets no requests, so its failure does no harm. Default: true. */

@@ -169,7 +169,6 @@ export function isLargeFrame(frame: Frame): boolean {
   return isLarge((frame.items[0] as WireItem).payload) && MAY_BE_LARGE.has(frame.type);
 }
 
-/** Returns the requests of a batch that were cancelled. */
 export function cancelledIn(frame: Frame, cancelled: ReadonlySet<RequestNumber>): RequestNumber[] {
   if (frame.type !== 'batch' || cancelled.size === 0) return [];
   return frame.items.map(({ id }) => id).filter((id) => cancelled.has(id));
@@ -182,7 +181,6 @@ export function keepCancelled(cancelled: Set<RequestNumber>, waiting: readonly F
   for (const id of kept) cancelled.add(id);
 }
 
-/** Type number of a piece. */
 const PIECE = 255;
 
 /** Returns the head of a piece. `length` includes the head; `total` is the length of the whole frame. */

@@ -63,7 +63,7 @@ export interface WireItem {
   payload: Payload;
   /**
    * JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. In outcomes: JSON of what the nodes that gather
-   * branches did; null if there are none on the way.
+   * branches did; null if no branch is on the way.
    */
   meta: Uint8Array | null;
   /** Timings of the stages that the item has passed so far. */
@@ -222,7 +222,6 @@ const TIMING = 24;
 
 const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
 
-/** Writes a timing and returns the offset after it. */
 function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
   buffer.writeUInt32LE(timing.stage, offset);
   buffer.writeFloatLE(timing.waitMs, offset + 4);

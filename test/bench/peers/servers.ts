@@ -1,4 +1,4 @@
-/** Servers that are compared: each runs in processes of its own, and answers one or several workloads. */
+/** Servers that are compared: each runs in separate processes, and answers one or several workloads. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -87,7 +87,7 @@ async function runProgram(
   workload: WorkloadName,
   url: string,
 ): Promise<Server> {
-  // A group of its own: mosec's workers must not outlive their parent.
+  // A separate group: mosec's workers must not outlive their parent.
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: true });
   let complaints = '';
   child.stderr.on('data', (chunk) => {

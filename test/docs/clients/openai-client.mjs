@@ -128,7 +128,7 @@ describe('text of a generator, at an endpoint that needs a key', () => {
     assert.match(error.message, /the model broke/);
   });
 
-  test('a key that nobody knows', async () => {
+  test('an unknown key', async () => {
     const other = new OpenAI({ ...settings, apiKey: 'a-key-that-nobody-knows' });
     const error = await thrownBy(() => other.chat.completions.create(says('hello')));
     assert.ok(error instanceof OpenAI.AuthenticationError);

@@ -120,7 +120,7 @@ class Tensors(unittest.TestCase):
         self.addCleanup(self.client.close)
 
     def assert_same(self, inputs, sent, **more):
-        # A copy: the client adds headers of its own.
+        # A copy: the client adds its own headers.
         result = self.client.infer("echo", inputs, headers=dict(KEY), **more)
         for name, values in sent.items():
             got = result.as_numpy(name)

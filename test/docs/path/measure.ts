@@ -23,9 +23,8 @@ export interface Step {
   readonly callsPerRequest: number;
 }
 
-/** Requests of a way, one after the other, and the number of the quickest ones whose calls count. */
-const REQUESTS = 60;
-const QUICKEST = 20;
+/** Requests of a way, one after the other. */
+const REQUESTS = 20;
 /** Share of these in which a function on the path runs. What follows an answer may run with the next request. */
 const MOST = 0.7;
 /** Later than every call of a request. */
@@ -76,6 +75,8 @@ async function measure(
   ways: readonly (readonly [Way, string])[],
 ): Promise<Record<Way, Step[]>> {
   const counted: [Way, string, Counted[]][] = [];
+  for (const [, url] of ways) await post(url);
+  await Promise.all(processes.map((one) => one.hold()));
   for (const [way, url] of ways) counted.push([way, url, await count(processes, url)]);
   const functions = counted.flatMap(([, , steps]) => steps);
   await Promise.all(
@@ -86,26 +87,22 @@ async function measure(
   return Object.fromEntries(ordered) as Record<Way, Step[]>;
 }
 
-/** Returns the functions that run for most of the quickest requests, in which there is least time for timers and reports. */
+/** Returns the functions that run for most requests. */
 async function count(processes: readonly Recorded[], url: string): Promise<Counted[]> {
-  const rounds: { readonly took: number; readonly steps: readonly Counted[] }[] = [];
+  const calls = new Map<string, { readonly step: Counted; readonly counts: number[] }>();
   await post(url);
   await Promise.all(processes.map((one) => one.count()));
   for (let round = 0; round < REQUESTS; round += 1) {
-    const began = performance.now();
     await post(url);
-    const counts = await Promise.all(processes.map(async (one) => (await one.count()).map((ran) => ({ one, ran }))));
-    rounds.push({ took: performance.now() - began, steps: counts.flat() });
-  }
-  const quickest = rounds.toSorted((a, b) => a.took - b.took).slice(0, QUICKEST);
-  const calls = new Map<string, { readonly step: Counted; readonly counts: number[] }>();
-  for (const step of quickest.flatMap(({ steps }) => steps)) {
-    const known = calls.get(keyOf(step)) ?? { step, counts: [] };
-    known.counts.push(step.ran.calls);
-    calls.set(keyOf(step), known);
+    const ran = await Promise.all(processes.map(async (one) => (await one.count()).map((ran) => ({ one, ran }))));
+    for (const step of ran.flat()) {
+      const known = calls.get(keyOf(step)) ?? { step, counts: [] };
+      known.counts.push(step.ran.calls);
+      calls.set(keyOf(step), known);
+    }
   }
   return [...calls.values()]
-    .filter(({ counts }) => counts.length >= QUICKEST * MOST)
+    .filter(({ counts }) => counts.length >= REQUESTS * MOST)
     .map(({ step: { one, ran }, counts }) => ({ one, ran: { ...ran, calls: median(counts) } }));
 }
 
@@ -183,6 +180,10 @@ class Recorded {
   async count(): Promise<readonly Ran[]> {
     const told = await this.#ask({ do: 'count' });
     return told.is === 'counts' ? told.functions : [];
+  }
+
+  async hold(): Promise<void> {
+    await this.#ask({ do: 'hold' });
   }
 
   async watch(functions: readonly Ran[]): Promise<void> {

@@ -14,13 +14,15 @@ export interface Ran {
   /** Offsets of its first character and of the one behind its last. */
   readonly at: number;
   readonly end: number;
-  /** Calls since the last time that somebody asked. */
+  /** Calls since the last question. */
   readonly calls: number;
 }
 
 export type Order =
   /** Answers with the functions that ran since the last time. */
   | { readonly do: 'count' }
+  /** Lets no timer fire from now on, and time hardly pass: what runs by the clock is no part of the path of a request. */
+  | { readonly do: 'hold' }
   /** Notes the times of calls of these functions from now on. */
   | { readonly do: 'watch'; readonly functions: readonly Ran[] }
   /** Answers with these times, and forgets them. */
@@ -30,11 +32,12 @@ export type Order =
 export type Told =
   | { readonly is: 'process'; readonly entry: string; readonly pid: number }
   | { readonly is: 'counts'; readonly functions: readonly Ran[] }
+  | { readonly is: 'holding' }
   | { readonly is: 'watching' }
   | { readonly is: 'times'; readonly times: readonly (readonly [url: string, at: number, nanoseconds: string])[] };
 
 const PACKAGE = /\/dist\/(?:src|nodes)\//;
-/** Most calls whose times are kept until somebody asks: some functions run by timers as well. */
+/** Most calls whose times are kept until the collector asks. */
 const MOST_TIMES = 100_000;
 const times: [url: string, at: number, nanoseconds: string][] = [];
 const scripts = new Map<string, { readonly id: string; readonly url: string }>();
@@ -47,6 +50,21 @@ Object.assign(globalThis, {
     return false;
   },
 });
+
+const startTimer = globalThis.setTimeout;
+const now = performance.now.bind(performance);
+const SLOWER = 1000;
+/** null: time passes as usual. */
+let heldAt: number | null = null;
+performance.now = () => (heldAt === null ? now() : heldAt + (now() - heldAt) / SLOWER);
+/** A timer that is held starts again, so that its owner can still cancel it. */
+globalThis.setTimeout = Object.assign((call: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => {
+  const timer: NodeJS.Timeout = startTimer(() => {
+    if (heldAt === null) call(...args);
+    else timer.refresh();
+  }, ms);
+  return timer;
+}, startTimer);
 
 session.connect();
 session.on('Debugger.scriptParsed', ({ params: { scriptId, url } }) => {
@@ -68,6 +86,9 @@ async function obey(order: Order): Promise<Told> {
   switch (order.do) {
     case 'count':
       return { is: 'counts', functions: await count() };
+    case 'hold':
+      heldAt = now();
+      return { is: 'holding' };
     case 'watch':
       await watch(order.functions);
       return { is: 'watching' };

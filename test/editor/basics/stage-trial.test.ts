@@ -43,7 +43,7 @@ test('a stage that is not deployed is tested: a typo has its line underlined, an
     const body = page.locator('.red-ui-tray-body').last();
     assert.ok((await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)) <= 0, 'it fits');
 
-    // An endless loop goes on until somebody cancels it, or closes the dialog.
+    // An endless loop goes on until a user cancels it, or closes the dialog.
     await editor.typeCode('code', 'for (;;);');
     await run.click();
     await page.getByRole('button', { name: 'Cancel', exact: true }).last().click();

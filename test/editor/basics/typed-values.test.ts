@@ -10,7 +10,7 @@ import { sharedSession } from '../session.ts';
 
 const session = sharedSession();
 
-/** The fields of a gate depend on its source: its dialog has a file of its own. */
+/** The fields of a gate depend on its source: its dialog has a separate test file. */
 type Typed = Exclude<NodeType, 'modelet-gate'>;
 
 const TYPES = (Object.keys(NODE_SCHEMAS) as NodeType[]).filter((type): type is Typed => type !== 'modelet-gate');
@@ -97,7 +97,7 @@ async function assertKept(editor: EditorPage, id: string, type: Typed, form: For
   const values = TYPED[type];
   const saved = ours(await editor.saved(id));
   for (const [property, value] of Object.entries(values)) assert.equal(saved[property], value, `${type} ${property}`);
-  // A list has a test of its own.
+  // A list has a separate test.
   const missing = Object.entries(NODE_SCHEMAS[type].properties).flatMap(([name, property]) =>
     name in values || ['runtime', 'tls', 'broker', 'keys'].includes(name) || property.type === 'array' ? [] : name,
   );

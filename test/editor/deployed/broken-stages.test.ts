@@ -77,7 +77,7 @@ test('a stage whose file is missing says so on the canvas and in its dialog unti
   await session.inEditor([], async (editor) => {
     const id = await importEndpoint(editor, { source: 'file', path: 'models/doubel.cjs' });
     await editor.deployAnyway(id);
-    await editor.waitForBadge(id, /^path: no file doubel\.cjs$/);
+    await editor.waitForBadge(id, /^File: no file doubel\.cjs$/);
 
     await editor.open(id);
     const resolved = editor.page.locator('#modelet-stage-resolved');

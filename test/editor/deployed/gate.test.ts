@@ -45,7 +45,7 @@ function address(): string {
   return `http://127.0.0.1:${(prometheus.address() as AddressInfo).port}`;
 }
 
-/** Under an id of its own in each test: a gate outlives deploys, with its counts and with what was asked of it. */
+/** Under a separate id in each test: a gate outlives deploys, with its counts and with what was asked of it. */
 function flows(id: string, properties: object = {}): object[] {
   const gate = { x: 300, y: 40, maxSys: '4', budget: 0.75, baseline: 0.25, ...properties };
   return [
@@ -218,7 +218,7 @@ test('the test button of a gate reads its source once with the values in the dia
     await reading.filter({ hasText: '20 % free: the gate would be closed, 25 % are kept.' }).waitFor();
     await form.set({ query: '' });
     await button.click();
-    await reading.filter({ hasText: /query: is missing/ }).waitFor();
+    await reading.filter({ hasText: /PromQL: is missing/ }).waitFor();
 
     // Once deployed, the secret stays with Node-RED, and is used from there.
     await form.set({ query: '0.7' });

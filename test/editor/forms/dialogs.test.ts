@@ -52,7 +52,7 @@ async function look(editor: EditorPage, name: string): Promise<string[]> {
       (isDark) => document.documentElement.classList.toggle('nr-theme-dark', isDark),
       theme === 'dark',
     );
-    // For somebody to look at; git ignores the folder.
+    // For people to look at; git ignores the folder.
     const path = join(repositoryRoot, 'test-results', 'dialogs', `${name}-${theme}.png`);
     if (UPDATES_PICTURES) await editor.page.screenshot({ path });
     const { violations, passes } = await editor.page.evaluate(

@@ -153,7 +153,7 @@ test('a property in the table and the texts has a row with its label, unit, tip 
 });
 
 test('every property has a field in its dialog, and a text for each reason against it', () => {
-  /** Lists with a part of their own in the dialog. */
+  /** Lists with a separate part in the dialog. */
   const lists = new Set(['libs', 'clients', 'versions', 'shares']);
   for (const [type, { properties, credentials = {} }] of Object.entries(NODE_SCHEMAS)) {
     const page = readFileSync(join(DIST, 'nodes', `${type}.html`), 'utf8');

@@ -1,4 +1,4 @@
-/** The dialog of a stage gives code to start with, leaves alone what somebody has written, and installs what a file lacks. */
+/** The dialog of a stage gives code to start with, leaves alone what a user has written, and installs what a file lacks. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ process.env['PIP_FIND_LINKS'] = wheels;
 
 const session = sharedSession();
 
-test('the code of a new stage follows its call until somebody writes code', async () => {
+test('the code of a new stage follows its call until a user writes code', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(stage);
@@ -35,7 +35,7 @@ test('the code of a new stage follows its call until somebody writes code', asyn
   });
 });
 
-test('for a file that does not exist the dialog has a class to copy, and for one that exists it has none', async () => {
+test('for a file that does not exist the dialog has a class to copy, and for an existing file it has none', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(stage);

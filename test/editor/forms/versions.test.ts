@@ -71,7 +71,7 @@ test('the dialog of a stage lists its versions, says what is wrong with them, an
   });
 });
 
-test('a row that still fades out when its dialog closes is none', async () => {
+test('a row that still fades out when its dialog closes does not count', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('base');
     // Closing the dialog takes the data from its elements.

@@ -57,7 +57,7 @@ for (const { mistake, flows, badge, told, debug } of STARTS) {
 
 test('a file that is not there: badge and verdict name it', async () => {
   await session.inEditor(flowWith('', { source: 'file', path: 'models/absent.js' }), async (editor) => {
-    await editor.waitForBadge('first', /^path: no file absent\.js$/);
+    await editor.waitForBadge('first', /^File: no file absent\.js$/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(/^first cannot be used: .*absent\.js/, 'error');
   });

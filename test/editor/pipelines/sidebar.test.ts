@@ -62,7 +62,7 @@ test('the dialog of a batcher says what its settings make of the requests that c
 
 test('the sidebar names other users of Node-RED\u2019s event loop only while that is busy', async () => {
   await session.inEditor(FLOWS, async (editor) => {
-    // As text: the compiler would make an import of its own of this one.
+    // As text: the compiler would compile this one to an import.
     const hints = await editor.page.evaluate<string[]>(`
       import('/editor/resources/@modelet/node-red-pipeline/sidebar-sections.js').then(({ makeSlowest }) => {
         const known = { requestId: 'r', code: 'ok', stage: null, agoMs: 0, totalMs: 10, transportMs: 10 };
@@ -209,7 +209,7 @@ test('the sidebar asks for no views while it is hidden, and asks again once it i
       await sidebar.leave();
       const [from, heard] = [othersViews(), views()];
       await until('the other one is told on', () => othersViews() >= from + 3);
-      assert.ok(views() <= heard + 1, 'what was under way arrives, and no more');
+      assert.ok(views() <= heard + 1, 'open requests arrive, and no more');
 
       const before = views();
       await SidebarPage.show(editor);

@@ -6,7 +6,7 @@ import { batcher, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 
-/** Node-RED's jQuery: number of requests that are under way. */
+/** Node-RED's jQuery: number of open requests. */
 declare const $: { readonly active: number };
 declare const RED: {
   readonly actions: { invoke(action: string): void };
@@ -63,7 +63,7 @@ test('a wire that is missing or wrong marks its node at once, and Deploy lists i
     assert.equal(await waitForMark(editor, 'more', 'hidden'), '');
     await editor.deploy();
     await editor.page.unroute('**/modelets/wiring');
-    // Those that the page still waits for: the next test counts what is under way.
+    // Those that the page still waits for: the next test counts open requests.
     await Promise.allSettled(late.map((route) => route.continue()));
   });
 });
@@ -79,7 +79,7 @@ test('a setting that the wires leave without effect marks its node, and the mark
   ];
   await session.inEditor(flows, async (editor) => {
     await editor.wire('other', 'work');
-    assert.match(await waitForMark(editor, 'work', 'visible'), /^dropKey topic has no effect: the stage does not drop/);
+    assert.match(await waitForMark(editor, 'work', 'visible'), /^Drop key topic has no effect: When full does not/);
     await editor.node('work').locator('.red-ui-flow-node-error').hover();
     await editor.page.locator('.red-ui-flow-port-tooltip', { hasText: 'has no effect' }).waitFor();
     await editor.page.keyboard.press('ControlOrMeta+z');

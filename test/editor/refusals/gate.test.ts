@@ -14,7 +14,7 @@ const session = sharedSession();
 
 const PROPERTIES = Object.keys(NODE_SCHEMAS['modelet-gate'].properties);
 const SHARED = ['name', 'runtime', 'source', 'unit', 'whenClosed', 'capacity', 'store', 'leaseMs'];
-/** A composite has no budget of its own. */
+/** A composite measures no budget itself. */
 const OF_BUDGET = ['baseline', 'maxSys', 'stage', 'rounding', 'atLeastOne', 'intervalMs', 'lagMs', 'staleMs'];
 const CREDENTIALS = ['token', 'username', 'password'];
 

@@ -120,7 +120,7 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
     ]);
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
-    assert.deepEqual((await editor.saved(id))['libs'], [], 'Node-RED would install what nobody uses');
+    assert.deepEqual((await editor.saved(id))['libs'], [], 'Node-RED would install modules that no code uses');
     assert.equal((await editor.saved(id))['python'], 'python3.12');
     await assertBounds(editor, id, 'modelet-stage');
   });

@@ -1,4 +1,4 @@
-/** AIMD in front of a simulated server with a capacity that nobody tells: what of it is used, and what is refused. */
+/** AIMD in front of a simulated server whose capacity is unknown: how much of it is used, and how much is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-/** How a source over HTTP proves who it is, and that it tells nobody how. */
+/** How a source over HTTP authenticates, and that it never reveals its secrets. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** The sources that ask nobody: constant, this runtime's saturation, context; and what is no source at all. */
+/** The sources without a server: constant, this runtime's saturation, context; and what is no source at all. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileGate } from '../../../src/config/compile-gate.ts';

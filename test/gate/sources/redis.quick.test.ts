@@ -97,7 +97,7 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     await sampleWhen(reading, 'it comes from the other server', ({ budget }) => budget === 0.75);
   });
 
-  /** The numbers of the connections besides the one that asks, when there are so many: closed ones go by and by. */
+  /** The numbers of the connections besides the asking one, when there are so many: closed ones go by and by. */
   function connections(count: number): Promise<string[]> {
     return until(`it has ${count} connections`, async () => {
       const list = String(await redis.run('CLIENT', 'LIST', 'TYPE', 'normal'));

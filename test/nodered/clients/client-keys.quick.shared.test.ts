@@ -48,7 +48,7 @@ test('a deploy that removes a key refuses it at once, and the clients are counte
   assert.equal((await red.snapshot()).runtimes[0]?.engine.pid, pid, 'the engine went on');
 });
 
-test('keys that cannot be used let nobody in', async () => {
+test('keys that cannot be used admit no client', async () => {
   const unkeyed = { ...KEYS, credentials: { hashes: '{}' } };
   const doubled = keysNode('keys', [
     { name: 'app', key: APP },

@@ -31,7 +31,7 @@ const DIES = `
   process.stderr.write('Error: secret words\\n    at ' + process.execPath + ':1:1\\n', () => process.kill(process.pid, 'SIGKILL'));
   await new Promise(() => {});`;
 
-/** The next that its worker writes as JSON is none. */
+/** The next text that its worker writes as JSON is invalid. */
 const MISWRITES = `
   const { stringify } = JSON;
   if (!input.well) JSON.stringify = () => { JSON.stringify = stringify; return '{'; };

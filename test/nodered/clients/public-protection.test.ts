@@ -24,7 +24,7 @@ const FLOWS: readonly FlowNode[] = [
 type Cookies = IncomingMessage & { readonly cookies?: Readonly<Record<string, string>> };
 type Next = (error?: unknown) => void;
 
-/** Lets in who has the cookie, as a login would; a broken one is a fault of its own. */
+/** Lets in who has the cookie, as a login would; a broken one is a separate fault. */
 function login({ cookies }: Cookies, response: ServerResponse, next: Next): void {
   if (cookies?.['key'] === 'broken') next(new Error('the login is broken'));
   else if (cookies?.['key'] === 'right') next();

@@ -1,4 +1,4 @@
-/** A request keeps its caller's id on its way and in its answer, whoever gives it. */
+/** A request keeps its caller's id on its way and in its answer, whatever its source. */
 import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { before, describe, test } from 'node:test';

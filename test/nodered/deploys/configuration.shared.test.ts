@@ -1,4 +1,4 @@
-/** Nodes that cannot be used as they are configured or wired: a red badge that says why, and an answer for whoever comes. */
+/** Nodes that cannot be used as they are configured or wired: a red badge that says why, and an answer for each request. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ function whenBadge(id: string, accept: (badge: Badge, text: string) => boolean):
   });
 }
 
-/** Starts the flow with processes of its own: a stage that changed would be served by its old workers at first. */
+/** Starts the flow with new processes: a stage that changed would be served by its old workers at first. */
 async function startAnew(...flow: readonly FlowNode[]): Promise<void> {
   await nodeRed.deploy([TAB]);
   await nodeRed.deploy([TAB, ...endpoint('/use', flow.some(({ id }) => id === 'batch') ? 'batch' : 'node'), ...flow]);
@@ -49,45 +49,45 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
   [
     'an environment variable that is not set',
     [runtime(), stage('node', ECHO, 'collector /use', { workers: `\${MODELET_TEST_UNSET}` })],
-    /workers: .*MODELET_TEST_UNSET is not set/,
+    /Workers: .*MODELET_TEST_UNSET is not set/,
   ],
   [
-    'a list of cores that nobody can read',
+    'an unreadable list of cores',
     [runtime(), stage('node', ECHO, 'collector /use', { cpus: '0,,1' })],
-    /cpus: .*0,,1/,
+    /CPU pins: .*0,,1/,
   ],
   [
     'a result in the place of the HTTP client',
     [runtime(), stage('node', ECHO, 'collector /use', { output: 'res' })],
-    /output: msg\.res belongs to the HTTP client/,
+    /Output: msg\.res belongs to the HTTP client/,
   ],
   [
-    'an input property that is none',
+    'an invalid input property',
     [runtime(), stage('node', ECHO, 'collector /use', { input: 'a["' })],
-    /input: .*property expression/,
+    /Input: .*property expression/,
   ],
   [
-    'an output property that is none',
+    'an invalid output property',
     [runtime(), stage('node', ECHO, 'collector /use', { output: 'a..b' })],
-    /output: .*property expression/,
+    /Output: .*property expression/,
   ],
   [
-    'a number of workers that is none',
+    'an invalid number of workers',
     [runtime(), stage('node', ECHO, 'collector /use', { workers: 'many' })],
-    /workers: .*many/,
+    /Workers: .*many/,
   ],
-  ['init that is no JSON', [runtime(), stage('node', ECHO, 'collector /use', { init: '{' })], /init: /],
+  ['init that is no JSON', [runtime(), stage('node', ECHO, 'collector /use', { init: '{' })], /Init: /],
   [
     'a file that is not there',
     [runtime(), stage('node', '', 'collector /use', { source: 'file', path: 'no/such.js' })],
-    /path: no file .*no\/such\.js/,
+    /File: no file .*no\/such\.js/,
   ],
   [
     'a folder for a file',
     [runtime(), stage('node', '', 'collector /use', { source: 'file', path: '.' })],
-    /path: .*is not a file/,
+    /File: .*is not a file/,
   ],
-  ['no path', [runtime(), stage('node', '', 'collector /use', { source: 'file', path: ' ' })], /path: .*missing/],
+  ['no path', [runtime(), stage('node', '', 'collector /use', { source: 'file', path: ' ' })], /File: .*missing/],
   ['no runtime', [stage('node', ECHO, 'collector /use', { runtime: '' })], /no runtime is selected/],
   [
     'a runtime that is disabled',
@@ -158,7 +158,7 @@ describe('configuration: invalid values', () => {
       stage('good', ECHO, 'node'),
       stage('node', ECHO, 'collector /use', { init: '[' }),
     ]);
-    await assertAnswer(503, 'config_invalid', /init: /, 'node');
+    await assertAnswer(503, 'config_invalid', /Init: /, 'node');
   });
 });
 
@@ -172,7 +172,7 @@ describe('configuration: valid values', () => {
   test('a relative path starts at the user directory, and a CommonJS module is a modelet', async () => {
     await startAnew(runtime(), stage('node', '', 'collector /use', { name: '', source: 'file', path: 'double.cjs' }));
     const { runtimes } = await nodeRed.whenReady();
-    // Named after its file, as it has no name of its own.
+    // Named after its file, as it has no name.
     assert.equal(runtimes[0]?.stages[0]?.name, 'double');
     assert.deepEqual(await (await nodeRed.post('/use', { value: 4 })).json(), { value: 8 });
   });

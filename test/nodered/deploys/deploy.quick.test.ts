@@ -32,7 +32,7 @@ function changed(flows: readonly FlowNode[], changes: Readonly<Record<string, ob
   return flows.map((node) => ({ ...node, ...changes[node.id] }));
 }
 
-/** Starts the flows with processes of their own: a stage that changed would be served by its old workers at first. */
+/** Starts the flows with new processes: a stage that changed would be served by its old workers at first. */
 async function startAnew(flows: readonly FlowNode[]): Promise<Snapshot> {
   await nodeRed.deploy([TAB]);
   return nodeRed.deployReady(flows);

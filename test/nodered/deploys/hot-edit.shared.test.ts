@@ -152,7 +152,7 @@ describe('hot edits', () => {
     });
     await red.deploy([...flows(JAVASCRIPT, true), { id: 'other', type: 'tab', label: 'other' }]);
     assert.deepEqual(await pids(), present);
-    // Nobody watches any more, and the workers stay.
+    // The file is not watched any more, and the workers stay.
     await red.deploy(flows(JAVASCRIPT, false));
     await writeFile(path, JAVASCRIPT.code(6));
     await red.deploy(flows(JAVASCRIPT, true));

@@ -30,23 +30,23 @@ const CASES: readonly (readonly [string, () => object, RegExp])[] = [
   [
     'a name that is not in PATH',
     () => ({ python: 'python-of-nobody' }),
-    /python: no Python called python-of-nobody in PATH/,
+    /Interpreter: no Python called python-of-nobody in PATH/,
   ],
-  ['none in the PATH of the workers', () => ({ env: pathOf('empty') }), /python: no Python found: looked for/],
+  ['none in the PATH of the workers', () => ({ env: pathOf('empty') }), /Interpreter: no Python found: looked for/],
   [
     'none in the PATH of one worker',
     () => ({ workers: '2', env: `[{}, ${pathOf('empty')}]` }),
-    /python: no Python found: looked for/,
+    /Interpreter: no Python found: looked for/,
   ],
   [
     'one in PATH that may not be run',
     () => ({ env: pathOf('closed') }),
-    /python: no permission to run the Python at .*python3/,
+    /Interpreter: no permission to run the Python at .*python3/,
   ],
   [
-    'a path to one that may not be run',
+    'a path to an interpreter without permission to run',
     () => ({ python: join(red.userDir, 'closed', 'python3') }),
-    /python: no permission to run the Python at .*python3/,
+    /Interpreter: no permission to run the Python at .*python3/,
   ],
 ];
 
@@ -60,7 +60,7 @@ describe('a stage in Python is config_invalid at deploy, on its badge too, with'
       await deploy(properties());
       assert.match((await red.snapshot()).invalid['model'] ?? 'it can be used', cause);
       await until('the badge is red', () => red.badges.get('model')?.fill === 'red');
-      assert.match(red.badges.get('model')?.text ?? '', /python: no /);
+      assert.match(red.badges.get('model')?.text ?? '', /Interpreter: no /);
       const { error } = (await (await red.post('/use', {})).json()) as { error: { code: string } };
       assert.equal(error.code, 'config_invalid');
     });

@@ -1,4 +1,4 @@
-/** Wirings that no request could go through are refused with a reason; a retry loop is none of them. */
+/** Wirings that no request could go through are refused with a reason; a retry loop is allowed. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { headline } from '../../../src/observe/views/words.ts';

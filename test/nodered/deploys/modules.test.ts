@@ -90,7 +90,7 @@ describe('a stage of an npm module', () => {
     await refusal(ofModule('forbidden'), '- forbidden [install_not_allowed]');
   });
 
-  test('says how to install a module that nobody lists', async () => {
+  test('says how to install an unlisted module', async () => {
     await nodeRed.deploy(flow({ source: 'module', module: 'unlisted' }));
     const badge = await until('the badge says it', () => {
       const text = nodeRed.badges.get('triple')?.text;
@@ -159,7 +159,9 @@ describe('inline code with modules', () => {
 
   test('shows an invalid variable on its badge', async () => {
     await nodeRed.deploy(flow({ libs: [{ var: 'input', module: 'thrice' }] }));
-    await until('the badge says it', () => nodeRed.badges.get('triple')?.text?.includes('libs: the name input is a'));
+    await until('the badge says it', () =>
+      nodeRed.badges.get('triple')?.text?.includes('Modules: the name input is a'),
+    );
   });
 
   test('prefers the modules of the active project to those of the user directory, in a thread as well', async () => {

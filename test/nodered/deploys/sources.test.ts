@@ -27,7 +27,7 @@ const gate = useGate();
 
 let deploys = 0;
 
-/** A runtime of its own for each test: its counts begin at zero. */
+/** A separate runtime for each test: its counts begin at zero. */
 function freshRuntime(): FlowNode {
   deploys += 1;
   return runtime('runtime', { name: `deploy ${deploys}` });
@@ -61,7 +61,7 @@ describe('wait', () => {
       await until('the queue is full', async () => (await queueOf(red, 'slow')) >= 2);
       const [only] = (await red.snapshot()).runtimes;
       assert.equal(only?.backlog, 2000);
-      // One at the worker, one that may have been sent ahead, two in the queue.
+      // One at the worker, one possibly sent ahead, two in the queue.
       assert.ok((only?.frames.sent['submit']?.items ?? 0) <= 4, JSON.stringify(only?.frames));
       await gate.open();
       let longest = 0;

@@ -77,6 +77,6 @@ test('a stage with an unset variable is unusable, and the error names the variab
   const caught = red.inputs('caught');
   red.send('asks', { payload: 1 });
   const { error } = await until('it is refused', () => caught[0]);
-  assert.match(error?.message ?? '', /init: the environment variable MODELET_TEST_NOT_SET is not set/);
-  await until('the badge says so', () => red.badges.get('asks')?.text?.startsWith('init: ${MODELET_TEST_NOT_SET}'));
+  assert.match(error?.message ?? '', /Init: the environment variable MODELET_TEST_NOT_SET is not set/);
+  await until('the badge says so', () => red.badges.get('asks')?.text?.startsWith('Init: ${MODELET_TEST_NOT_SET}'));
 });

@@ -147,7 +147,7 @@ const BODIES: readonly (readonly [name: string, headers: Record<string, string>,
   ['nothing, as text', { 'Content-Type': 'text/plain', 'Content-Length': '0' }, ''],
   ['nothing, as bytes', { 'Content-Type': 'application/octet-stream', 'Content-Length': '0' }, ''],
   ['nothing, as msgpack', { 'Content-Type': TYPES.msgpack, 'Content-Length': '0' }, ''],
-  ['a timeout that is none', { ...JSON_BODY, timeout: 'soon' }, '{}'],
+  ['an invalid timeout', { ...JSON_BODY, timeout: 'soon' }, '{}'],
 ];
 
 describe('every body', () => {
@@ -285,8 +285,8 @@ describe('every key', () => {
   const rows: readonly (readonly [name: string, headers: Record<string, string>, status: number])[] = [
     ['none', {}, 401],
     ['a wrong one', { 'X-API-Key': 'wrong' }, 401],
-    ['one that is no ASCII', { 'X-API-Key': 'schl\u00fcssel' }, 401],
-    ['one that is too long', { Authorization: `Bearer ${'x'.repeat(8000)}` }, 401],
+    ['a key with other characters than ASCII', { 'X-API-Key': 'schl\u00fcssel' }, 401],
+    ['a key that is too long', { Authorization: `Bearer ${'x'.repeat(8000)}` }, 401],
     ['one for other paths', { 'X-API-Key': 'the-key-of-elsewhere' }, 403],
     ['a good one', { 'X-API-Key': KEY }, 200],
     ['a good one as a bearer', { Authorization: `Bearer ${KEY}` }, 200],

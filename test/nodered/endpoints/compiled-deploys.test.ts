@@ -38,7 +38,7 @@ before(async () => {
 });
 after(() => red.end());
 
-/** Posts by a connection of its own, or by those of an agent. */
+/** Posts by a separate connection, or by those of an agent. */
 function post(n: number, host: keyof typeof hosts = 'Node-RED', agent: Agent | false = false): Promise<Answer> {
   return new Promise((resolve) => {
     const headers = { 'Content-Type': 'application/json' };
@@ -112,7 +112,7 @@ test('the engine answers while the loop of Node-RED is blocked', async () => {
 });
 
 test('requests are answered while flows stop and start', async () => {
-  // The function node clears the timers that it has when it closes, and so not one that is made a moment later.
+  // The function node clears the timers that it has when it closes, but not a timer that starts a moment later.
   const close = "__node__.on('close', (done) => Promise.resolve().then(() => setTimeout(done, 3000)));";
   const slow = { ...func('slow', 'return msg;'), initialize: close };
   await red.deploy(flows(0, 20, [slow]));

@@ -100,7 +100,7 @@ test('an endpoint is compiled through links, junctions and the borders of subflo
   );
 });
 
-test('HTTP-in nodes in a subflow are compiled in each instance that has a path of its own', async () => {
+test('HTTP-in nodes in a subflow are compiled in each instance that has a unique path', async () => {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: Node-RED puts the instance's variable in its place
   const http = httpIn('in', '${NAME}', 'inner');
   const inside = on({ z: 'sub' }, http, stage('inner', CODE, 'out'), httpOut('out'));

@@ -11,7 +11,7 @@ const ROWS: readonly (readonly [about: string, settings: HostSettings, version: 
   ['Node-RED 5 as it comes', {}, 5, FRONT],
   ['Node-RED 4 as it comes', {}, 4, OPEN],
   ['both roots are the same', { httpAdminRoot: '/red', httpNodeRoot: '/red/' }, 4, OPEN],
-  ['the editor has a root of its own', { httpAdminRoot: '/admin', httpNodeRoot: '/' }, 4, FRONT],
+  ['the editor has a separate root', { httpAdminRoot: '/admin', httpNodeRoot: '/' }, 4, FRONT],
   ['the HTTP-in nodes have a root below the one of the editor', { httpNodeRoot: '/api' }, 4, OPEN],
   ['neither root is in the other', { httpAdminRoot: '/admin', httpNodeRoot: '/api' }, 4, FRONT],
   ['there is no editor', { httpAdminRoot: false }, 4, FRONT],

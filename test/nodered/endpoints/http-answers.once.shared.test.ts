@@ -133,7 +133,7 @@ describe('the form of an answer', () => {
     assert.deepEqual([none.status, none.bytes.length], [204, 0]);
   });
 
-  test('a result that msgpack cannot hold gets 500 with a reason, and nobody waits for ever', async () => {
+  test('a result that msgpack cannot hold gets 500 with a reason, and no client waits for ever', async () => {
     const answer = await post(`${red.url}/unwritable`, 'msgpack', {}, { 'X-Request-Id': 'mine' });
     assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.msgpack]);
     const { error } = read('msgpack', answer.bytes) as { error: Record<string, string> };

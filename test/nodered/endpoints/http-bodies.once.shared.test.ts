@@ -1,4 +1,4 @@
-/** Bodies over HTTP in the forms that callers send, through whole flows; and endpoints that are none of ours. */
+/** Bodies over HTTP in the forms that callers send, through whole flows; and endpoints of other nodes. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { CALLERS, post, read, TYPES, typeOf, whileAsking, write } from '../../fixtures/callers.ts';

@@ -45,7 +45,7 @@ const red = useNodeRed({
     runtime(),
     ...ways('do', DO),
     ...ways('late', 'await new Promise((resolve) => setTimeout(resolve, 300)); return 1;'),
-    // One that cannot start would say when to come again, and a gate would wait until then.
+    // A stage that cannot start would say when to come again, and a gate would wait until then.
     ...ways('unusable', 'return input;', { predict: 'sometimes' }),
     runtime('small', { capacity: '1' }),
     ...ways('held', held.code('1'), { runtime: 'small' }),
@@ -141,7 +141,7 @@ const ROWS: readonly Row[] = [
   {
     status: 415,
     code: 'unsupported_media',
-    what: 'a Content-Type that is none',
+    what: 'an invalid Content-Type',
     path: 'do',
     headers: { 'Content-Type': 'not a type' },
     body: asking({ do: 'well' }),

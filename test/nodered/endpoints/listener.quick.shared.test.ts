@@ -65,7 +65,7 @@ test('a port that is in use turns the badges red, and the stages serve Node-RED'
   await until('the badge is as usual', () => red.badges.get('double')?.fill === 'green');
   assert.equal(await enginePid(), before, 'the engine went on');
   await red.deploy(flows({}));
-  await until('nobody listens', () =>
+  await until('no process listens', () =>
     fetch(`http://127.0.0.1:${port}/health/live`).then(
       () => false,
       () => true,
@@ -109,7 +109,7 @@ test('a tls-config node turns the listener to HTTPS, and a deploy can change its
   assert.match(state.message, /the TLS configuration has no key, or no certificate/);
 });
 
-/** Writes a key and a certificate of its own. Returns false if that is not possible here. */
+/** Writes a key and a self-signed certificate. Returns false if that is not possible here. */
 function makeCertificate(key: string, cert: string): boolean {
   const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert, '-days', '2'];
   const name = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];

@@ -294,7 +294,7 @@ describe('examples: errors to the catch output', () => {
 });
 
 describe('examples: a canary and a shadow', () => {
-  test('model 2 answers every tenth request until it is rolled back, and nobody notices model 3', async () => {
+  test('model 2 answers every tenth request until it is rolled back, and no client notices model 3', async () => {
     const find = await deployExample('Canary and shadow of a stage');
     const answers = nodeRed.inputs(find('function', 'count'));
     const countsAfter = async (button: string): Promise<Record<string, number>> => {

@@ -1,5 +1,5 @@
 /**
- * The first button of each example works in a Node-RED on a random port, whose HTTP-in nodes have a root of their own: the
+ * The first button of each example works in a Node-RED on a random port, whose HTTP-in nodes have their own root: the
  * examples are deployed as they are shipped, and ask themselves where they run.
  */
 import assert from 'node:assert/strict';

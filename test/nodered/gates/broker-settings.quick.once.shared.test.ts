@@ -15,7 +15,7 @@ function broker(id: string, url: string): FlowNode {
   return { id, type: 'modelet-broker', name: '', url, prefix: 'modelet', tls: '' };
 }
 
-/** A gate of a runtime of its own, with that broker. */
+/** A gate of a separate runtime, with that broker. */
 function gateOf(id: string, ofBroker: string): FlowNode[] {
   return [
     runtime(`${id} runtime`, { broker: ofBroker }),
@@ -36,7 +36,7 @@ describe('the broker of a durable gate', { skip: WITHOUT_REDIS }, () => {
       runtime(),
       broker('kept', redis.url),
       broker('wrong', 'http://127.0.0.1'),
-      // Nobody listens at this port.
+      // No process listens at this port.
       broker('away', 'redis://127.0.0.1:1'),
       stage('work', 'return input;', 'done'),
       collector('done', 'results'),
@@ -68,7 +68,7 @@ describe('the broker of a durable gate', { skip: WITHOUT_REDIS }, () => {
   test('cannot be used or does not exist: the gate is not deployed, and says so', () => {
     assert.match(badge('misled'), /^red .*broker/);
     assert.match(badge('without'), /^red .*broker/);
-    assert.match(red.logs.join('\n'), /url: must begin with redis:\/\/ or rediss:\/\//);
+    assert.match(red.logs.join('\n'), /Server: must begin with redis:\/\/ or rediss:\/\//);
   });
 
   test('does not answer: clients get 503 with the time to come back, and no address of the server', async () => {

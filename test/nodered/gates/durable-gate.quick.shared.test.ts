@@ -196,7 +196,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     assert.deepEqual(
       results.map(({ payload }) => payload),
       [3, 5],
-      'and one that is no id is refused',
+      'and an invalid id is refused',
     );
   });
 

@@ -60,7 +60,7 @@ function effectsSoFar(): string[] {
   return readFileSync(effects, 'utf8').split('\n').slice(0, -1);
 }
 
-/** Posts it until somebody says that it is accepted, as a client that wants its work done does. */
+/** Posts it until a server says that it is accepted, as a persistent client does. */
 async function accept(agent: Agent, id: string): Promise<void> {
   await until(`${id} is accepted`, async () => (await post(agent, id)) === 202, STUCK_MS);
 }
@@ -145,7 +145,7 @@ describe('kill -9 of the processes around a durable gate', { skip: NO_SQLITE }, 
     assert.ok(duplicates <= order.length * IN_FLIGHT, `${duplicates} twice at ${order.length} kills`);
     const { ends, waiting } = endsOf(join(red.userDir, 'modelets', 'gate.sqlite'));
     assert.equal(ends.size, ITEMS, 'one end for each');
-    assert.deepEqual(waiting, [POISON], 'and the one that kills its worker is a dead letter, alone');
+    assert.deepEqual(waiting, [POISON], 'and the item that kills its worker is a dead letter, alone');
     await red.start();
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Somebody deletes the file of a durable gate while clients post to it: nobody is told that their work is kept when it is
+ * The file of a durable gate is deleted while clients post to it: no client is told that its work is kept when it is
  * not, the gate closes and says so, and no restart begins the file anew.
  */
 import assert from 'node:assert/strict';

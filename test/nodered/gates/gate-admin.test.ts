@@ -12,7 +12,7 @@ import { type FlowNode, tokensOf, useNodeRed } from '../../fixtures/node-red.ts'
 import { until } from '../../fixtures/polling.ts';
 
 const PERMISSIONS: Readonly<Record<string, string>> = { reader: 'read', operator: 'modelets.write', owner: '*' };
-const SECRET = 'a secret that nobody is told';
+const SECRET = 'a secret that stays secret';
 
 /** Has the metric `load`, for who shows the secret. */
 const presented: string[] = [];
@@ -163,8 +163,8 @@ describe('the test of a source', () => {
       [{ ...form(), credentials: { token: 'wrong' } }, /401/],
       [{ ...form(), credentials: {} }, /401/],
       [{ ...form(), url: 'http://127.0.0.1:9/' }, /ECONNREFUSED|refused/],
-      [{ ...form(), url: 'ftp://x' }, /^url: /],
-      [{ ...form(), metric: '' }, /^metric: is missing/],
+      [{ ...form(), url: 'ftp://x' }, /^Address: /],
+      [{ ...form(), metric: '' }, /^Metric: is missing/],
       [{ ...form(), url: address.replace('http:', 'https:'), tls: 'gone' }, /TLS/],
       [{ source: 'composite', members: '["scraping"]' }, /composite/],
     ];
@@ -188,7 +188,7 @@ describe('the test of a source', () => {
     assert.ok(!reading.ok);
     assert.match(
       reading.reason,
-      /^token: the saved one goes to the saved address only; deploy first, or type it again/,
+      /^Bearer token: the saved one goes to the saved address only; deploy first, or type it again/,
     );
     assert.ok(!presented.some((shown) => shown.startsWith('thief')));
   });
@@ -198,11 +198,11 @@ describe('the test of a source', () => {
     for (const url of [`${origin}/shows-its-headers`, `${address}/../shows`, `${address}?debug=1`, `${address}/`]) {
       const reading = await tryOut({ ...form(), url, credentials: { token: '__PWRD__' } });
       assert.ok(!reading.ok, url);
-      assert.match(reading.reason, /^token: the saved one goes to the saved address only/);
+      assert.match(reading.reason, /^Bearer token: the saved one goes to the saved address only/);
       const { pathname, search } = new URL(url);
       assert.ok(!paths.has(pathname + search), 'nothing is sent there');
       const typed = await tryOut({ ...form(), url, credentials: { token: SECRET } });
-      assert.ok(typed.ok && paths.has(pathname + search), 'one that is typed goes where its owner sends it');
+      assert.ok(typed.ok && paths.has(pathname + search), 'a typed secret goes where its owner sends it');
     }
   });
 
@@ -226,7 +226,7 @@ describe('the test of a source', () => {
       const credentials = { username: 'me', password: '__PWRD__' };
       const reading = await tryOut({ id: 'redis', source: 'redis', url, key: 'load', credentials });
       assert.ok(!reading.ok, url);
-      assert.match(reading.reason, /^password: the saved one goes to the saved address only/);
+      assert.match(reading.reason, /^Password: the saved one goes to the saved address only/);
     }
     assert.deepEqual(heard, []);
   });

@@ -1,4 +1,4 @@
-/** Gates outlive deploys: what waits in them and what they have admitted stays; where one goes, nobody hangs. */
+/** Gates outlive deploys: what waits in them and what they have admitted stays; where one goes, no client hangs. */
 import assert from 'node:assert/strict';
 import { afterEach, before, describe, test } from 'node:test';
 import { dispatchGate, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';

@@ -26,7 +26,7 @@ const bed = useGatedRed({
     await red.deploy([
       TAB,
       runtime(),
-      // A stage that refuses by itself, and one that fails.
+      // A stage that refuses by itself, and a failing stage.
       dispatchGate('before failing', 'failing', 'failed', { maxSys: '9' }),
       stage('failing', `if (input === 'fail') throw new Error('told to'); ${held.code()}`, 'done', {
         capacity: 1,
@@ -161,7 +161,7 @@ describe('leases', () => {
     });
   }
 
-  test('count bytes: a message that does not fit beside the others waits, and one that never fits runs alone', async () => {
+  test('count bytes: a message that does not fit beside the others waits, and a message that never fits runs alone', async () => {
     const results = red.inputs('byte sink');
     for (const size of [60, 50, 500]) red.send('bytes', { payload: Buffer.alloc(size) });
     await bed.waiting('bytes', 2);

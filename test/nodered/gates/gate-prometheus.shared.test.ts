@@ -65,7 +65,9 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     await until('the dialog says so', async () => {
       const response = await fetch(`${red.url}/admin/modelets/gates/impatient`);
       const { warnings } = (await response.json()) as { readonly warnings: readonly string[] };
-      return warnings.some((warning) => /^scraped every .*; make staleMs more than twice the interval$/.test(warning));
+      return warnings.some((warning) =>
+        /^scraped every .*; make "Too old after" more than twice the interval$/.test(warning),
+      );
     });
     assert.doesNotMatch(red.badges.get('follows')?.text ?? '', /scrape/);
   });

@@ -29,12 +29,12 @@ const bed = useGatedRed({
     ...endpoint('/one', 'one'),
     dispatchGate('one', 'work'),
     stage('work', held.code(), 'collector /one'),
-    // Turns away what it cannot let in at once, by an output of its own.
+    // Turns away what it cannot let in at once, by a separate output.
     httpIn('in /strict', '/strict', 'strict'),
     dispatchGate('strict', 'strict work', 'strict out', { whenClosed: 'refuse', intervalMs: 2500 }),
     stage('strict work', held.code(), 'strict out'),
     httpOut('strict out'),
-    // Room for one that waits; nobody handles its errors.
+    // Room for one waiting message; no node handles its errors.
     httpIn('in /small', '/small', 'small'),
     dispatchGate('small', 'small work', [], { capacity: 1 }),
     stage('small work', held.code(), 'small out'),

@@ -33,7 +33,7 @@ const MESSAGES: readonly (readonly [what: string, msg: object, end: LeaseEnd])[]
   ['a status that the flow has set itself', { statusCode: 503 }, { kind: 'done' }],
   ['no answer', { statusCode: 'ECONNREFUSED' }, { kind: 'failed' }],
   ['an error of any node', { error: { message: 'no', source: { id: 'n' } } }, { kind: 'failed' }],
-  ['an error with a code of its own', { error: { message: 'no', code: 'ETIMEDOUT' } }, { kind: 'failed' }],
+  ['an error with its own code', { error: { message: 'no', code: 'ETIMEDOUT' } }, { kind: 'failed' }],
   [
     'an error of a pipeline',
     { error: { code: 'capacity_exceeded' }, headers: { 'Retry-After': '2' } },

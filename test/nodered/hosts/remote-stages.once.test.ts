@@ -1,4 +1,4 @@
-/** Stages on worker hosts: Node-RED, a real server and hosts in processes of their own, which are killed. */
+/** Stages on worker hosts: Node-RED, a real server and hosts in separate processes, which are killed. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -193,7 +193,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     );
   });
 
-  test('runs a file that only Node-RED has, and none that is not signed with its secret', async (t) => {
+  test('runs a file that only Node-RED has, and no file that is not signed with its secret', async (t) => {
     const file = join(bed.folder, 'modelet.mjs');
     writeFileSync(file, "export default (input) => 'file ' + input;");
     const { out } = await bed.deploy(stage('filed', '', 'done', { ...REMOTE, source: 'file', path: file }));

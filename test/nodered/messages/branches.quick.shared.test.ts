@@ -143,7 +143,7 @@ describe('branches: not all of them', () => {
     await whenIdle(red);
   });
 
-  test('a key names branches that pass the same stage; one that comes twice counts once', async () => {
+  test('a key names branches that pass the same stage; a branch that comes twice counts once', async () => {
     const set = (id: string, key: string): FlowNode => func(id, `msg.model = '${key}'; return msg;`, 'one');
     const { results } = await deploy('keyed', { key: 'model', quorum: '2' }, [
       func('keys', 'return msg;', ['x', 'x again', 'y']),

@@ -68,7 +68,7 @@ test('messages with the same input share a run or a kept result, and all views o
   const [, joined, , hit] = entries;
   assert.ok((joined?.['waitMs'] ?? 0) > 0 && joined?.['runMs'] === 0 && hit?.['runMs'] === 0);
   for (const message of [...together, later]) assert.deepEqual(message?.payload, together[0]?.payload);
-  // Each has a value of its own: a flow may change what it gets.
+  // Each has a separate value: a flow may change what it gets.
   (together[0]?.payload as { of: unknown }).of = 'changed';
   const [next] = await pass('slow', [{ payload: { a: 1 } }]);
   assert.deepEqual((next?.payload as { of: unknown } | undefined)?.of, { a: 1 });

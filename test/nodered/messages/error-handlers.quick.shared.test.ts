@@ -203,7 +203,7 @@ describe('error handlers: in a chain', () => {
     });
   }
 
-  test('a stage behind that collector has a collector of its own, and the request keeps its id', async () => {
+  test('a stage behind that collector has a separate collector, and the request keeps its id', async () => {
     nodeRed.send('one', { payload: { fail: 'three' } });
     await settle(ends, 'one');
     assert.equal(near.length, 0);

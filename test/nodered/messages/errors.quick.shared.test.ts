@@ -241,18 +241,18 @@ describe('errors: no worker', () => {
   });
 });
 
-describe('errors: nobody handles them', () => {
+describe('errors without a handler', () => {
   test('without a collector and a Catch node the client and the log still get the error', async () => {
     await nodeRed.deployReady([
       TAB,
       runtime(),
       httpIn('in', '/alone', 'batch'),
       batcher('batch', 'alone'),
-      stage('alone', `throw new Error('nobody listens');`, 'out'),
+      stage('alone', `throw new Error('no process listens');`, 'out'),
       httpOut('out'),
     ]);
     const message = await assertError(await nodeRed.post('/alone', {}), 500, 'modelet_failed', 'alone');
-    assert.equal(message, 'nobody listens');
+    assert.equal(message, 'no process listens');
     await until('it is in the log', () =>
       nodeRed.logs.some((line) => /^20 .*modelet_failed: nobody listens/.test(line)),
     );

@@ -1,4 +1,4 @@
-/** The value that handlers of an error see: the one that the failing stage was given, however the chain is drawn. */
+/** The value that handlers of an error see: what the failing stage was given, however the chain is drawn. */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';

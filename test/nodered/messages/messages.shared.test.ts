@@ -14,7 +14,7 @@ async function deploy(...nodes: readonly FlowNode[]): Promise<void> {
   await nodeRed.deployReady([TAB, runtime(), ...nodes]);
 }
 
-/** Sends a message and resolves with the one that comes out. */
+/** Sends a message and resolves with the message that comes out. */
 async function pass(entry: string, exit: string, msg: object): Promise<Message> {
   const results = nodeRed.inputs(exit);
   nodeRed.send(entry, msg);
@@ -180,7 +180,7 @@ describe('messages: Complete nodes', () => {
   });
 
   test('a watched stage in the middle completes after its run, and ends the chain there', async () => {
-    // Stages of its own: the code of an earlier test would serve until new workers are ready.
+    // New stages: the code of an earlier test would serve until new workers are ready.
     await deploy(
       stage('first', 'return input + 1;', 'watched'),
       stage('watched', 'return input + 1;', 'last'),

@@ -42,7 +42,7 @@ const gate = useGate();
 
 let deploys = 0;
 
-/** A runtime of its own for each test, so that its counts begin at zero. */
+/** A separate runtime for each test, so that its counts begin at zero. */
 async function deploy(...flows: FlowNode[]): Promise<void> {
   deploys += 1;
   await red.deploy([TAB, runtime('runtime', { name: `deploy ${deploys}` }), ...flows]);
@@ -126,7 +126,7 @@ async function handledBy(entry: string, ...handlers: string[]): Promise<Record<s
 }
 
 describe('errors', () => {
-  test('a Catch node gets the errors of its own stage only, also in the middle of a fused chain', async () => {
+  test('a Catch node gets only the errors of its stage, also in the middle of a fused chain', async () => {
     await deploy(
       noting('a', 'b'),
       stage('b', FAILS, 'c'),

@@ -22,7 +22,7 @@ interface Counted {
   readonly frames: Readonly<Record<string, number>>;
 }
 
-/** Sends messages one after the other through `a -> b -> c`, so that each makes frames of its own. */
+/** Sends messages one after the other through `a -> b -> c`, so that each makes separate frames. */
 async function countTraffic(flows: readonly FlowNode[]): Promise<Counted> {
   const first = await red.deployReady([TAB, runtime(), ...flows, sink('out')]);
   const out = red.inputs('out');

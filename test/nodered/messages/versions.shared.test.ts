@@ -141,7 +141,7 @@ describe('versions over HTTP', () => {
     assert.deepEqual([error?.stage, error?.source?.id], ['new', 'old']);
   });
 
-  test('a shadow gets copies, and its errors reach nobody', async () => {
+  test('a shadow gets copies, and its errors are dropped', async () => {
     await red.deployReady(flows([row('quiet', 100, 'shadow')], {}, stage('quiet', NEW, [])));
     const logged = red.logs.length;
     assert.deepEqual(await count(5, { bad: true }), { old: 5 });
@@ -220,12 +220,12 @@ describe('the shares of versions', () => {
   });
 });
 
-test('a stage with a wrong version says why, and answers nobody', async () => {
+test('a stage with a wrong version says why, and answers no request', async () => {
   await red.deploy(flows([row('gone', 10)]));
-  await until('the badge says why', () => /^versions: the stage gone does/.test(red.badges.get('old')?.text ?? ''));
+  await until('the badge says why', () => /^Versions: the stage gone does/.test(red.badges.get('old')?.text ?? ''));
   assert.equal((await ask()).code, 'config_invalid');
   await red.deploy(flows([row('new', 101)]));
-  await until('the badge says why', () => /^shares: must be numbers/.test(red.badges.get('old')?.text ?? ''));
+  await until('the badge says why', () => /^Versions: shares must be numbers/.test(red.badges.get('old')?.text ?? ''));
 });
 
 test('inside a subflow, versions are the stages of the same instance', async () => {

@@ -8,7 +8,7 @@ import { until } from '../../fixtures/polling.ts';
 
 const MESSAGES: readonly (readonly [message: string, badge: string])[] = [
   ['no file /home/ada/.node-red/models/doubel.cjs (from "models/doubel.cjs")', 'no file doubel.cjs'],
-  ['maxBatchSize: must be <= 10000; got 10001', 'maxBatchSize: must be <= 10000; got 10001'],
+  ['Batch size: must be <= 10000; got 10001', 'Batch size: must be <= 10000; got 10001'],
   ['source: must be one of constant, saturation, prometheus; got "x"', 'source: must be one of constant, saturation'],
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference as users write it.
   ['cpus: the environment variable PINS is not set', 'cpus: ${PINS} is not set'],
@@ -51,8 +51,8 @@ describe('badges', () => {
 
   test('a stage names its missing file, and the log has the path', async () => {
     const broken = stage('a', '', 'collector /use', { source: 'file', path: 'models/a/long/way/down/weights.cjs' });
-    const log = /config_invalid: path: no file \/.*\/models\/a\/long\/way\/down\/weights\.cjs/;
-    await assertBadge('a', [...endpoint('/use', 'a'), broken], 'path: no file weights.cjs', log);
+    const log = /config_invalid: File: no file \/.*\/models\/a\/long\/way\/down\/weights\.cjs/;
+    await assertBadge('a', [...endpoint('/use', 'a'), broken], 'File: no file weights.cjs', log);
   });
 
   test('a stage names its missing module, and the log says how to install it', async () => {
@@ -71,8 +71,8 @@ describe('badges', () => {
     await assertBadge(
       'q',
       [...flow, sink('x')],
-      'maxBatchSize: must be <= 10000; got 10001',
-      /maxBatchSize: must be <= 10000; got/,
+      'Batch size: must be <= 10000; got 10001',
+      /Batch size: must be <= 10000; got/,
     );
   });
 
@@ -81,8 +81,8 @@ describe('badges', () => {
     await assertBadge(
       'f',
       [broken, sink('x')],
-      'window: must be >= 1; got 0',
-      /20 .*config_invalid: window: must be >= 1; got 0/,
+      'Window: must be >= 1; got 0',
+      /20 .*config_invalid: Window: must be >= 1; got 0/,
     );
   });
 });

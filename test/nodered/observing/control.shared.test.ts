@@ -23,7 +23,7 @@ const gate = useGate();
 
 let deploys = 0;
 
-/** A runtime of its own for each test, so that its counts begin at zero. */
+/** A separate runtime for each test, so that its counts begin at zero. */
 async function deploy(...flows: FlowNode[]): Promise<Message[]> {
   deploys += 1;
   await red.deploy([TAB, runtime('runtime', { name: `deploy ${deploys}` }), ...flows, sink('out')]);

@@ -42,7 +42,7 @@ async function ask(path: string): Promise<Answer> {
 /** An endpoint /work through a stage `gate` with these examples and a stage `plain` with none; resolves when it is ready. */
 async function deploy(examples: readonly string[], properties: object = {}): Promise<void> {
   files += 1;
-  // A stage of its own each time: none serves with the code of the one before.
+  // A new stage each time: none serves with the code of the one before.
   const id = `gate-${files}`;
   const gate: FlowNode = node(id, 'modelet-stage', ['plain'], {
     name: 'gate',
@@ -81,7 +81,7 @@ describe('health/ready?deep=1', () => {
     ]);
     const outside = await ask(`${OUTSIDE}?deep=1`);
     assert.deepEqual([outside.status, outside.body.checks], [200, [passed('gate', 2), passed('plain', 0)]]);
-    assert.equal((await ask(INSIDE)).body.checks, undefined, 'nothing runs where nobody asks for it');
+    assert.equal((await ask(INSIDE)).body.checks, undefined, 'nothing runs unless asked for');
   });
 
   test('answers 503 if one fails: with its message on the admin side, and only its code in public', async () => {

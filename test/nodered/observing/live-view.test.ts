@@ -66,7 +66,7 @@ describe('the live view', () => {
     assert.deepEqual(rates, [null, 10, 10, 10, 10, 10, 10]);
   });
 
-  test('has no rates after a time in which nobody asked', async (t) => {
+  test('has no rates after a time without a question', async (t) => {
     const { clock, live } = await bed(t);
     live.now();
     clock.advance(LOOKED_BACK_MS + 1);

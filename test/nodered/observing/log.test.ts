@@ -173,7 +173,7 @@ describe('log: requests', () => {
       return entries.filter(({ level }) => level <= INFO);
     }
 
-    test('are logged in full at first and then as a sum, if nobody catches them', async () => {
+    test('are logged in full at first and then as a sum, if no node catches them', async () => {
       const told = await post();
       const whole = told.filter(({ msg }) => String(msg).startsWith('invalid_input: bad: xxx'));
       assert.ok(whole.length >= 1 && whole.length <= 10, `${whole.length} lines`);
@@ -234,7 +234,7 @@ describe('log: requests', () => {
 });
 
 describe('log: text of users', () => {
-  test('can neither begin a line of its own nor control the terminal', async () => {
+  test('can neither begin a new line nor control the terminal', async () => {
     const hostile = 'a\\n21 Nov 12:00:00 - [error] forged\\r\\u001b[2J\\u2028b';
     const name = JSON.parse(`"${hostile}"`) as string;
     const code = `console.log('${hostile}'); node.warn('${hostile}'); throw new Error('${hostile}');`;

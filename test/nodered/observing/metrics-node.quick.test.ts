@@ -205,6 +205,6 @@ describe('pipeline metrics', () => {
 
   test('cannot be used with an invalid interval, and says why', async () => {
     await nodeRed.deploy([TAB, ...pipeline, ...metrics('m', { intervalMs: '10' })]);
-    assert.match(nodeRed.badges.get('m')?.text ?? '', /^intervalMs: must be >= 100/);
+    assert.match(nodeRed.badges.get('m')?.text ?? '', /^Interval: must be >= 100/);
   });
 });

@@ -1,4 +1,4 @@
-/** A stage is tested with the settings of its dialog, deployed or not: in a worker of its own, of which nothing stays. */
+/** A stage is tested with the settings of its dialog, deployed or not: in a separate worker, of which nothing stays. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -61,7 +61,7 @@ describe('testing a stage', () => {
     return startedProcesses().flatMap(({ pid, command }) => (/worker\/(?:main\.js|python)/.test(command) ? [pid] : []));
   }
 
-  test('code that nobody has deployed answers, with its settings, its log and its times', async () => {
+  test('undeployed code answers, with its settings, its log and its times', async () => {
     const before = workers();
     const answer = await tried(
       {
@@ -105,9 +105,9 @@ describe('testing a stage', () => {
 
   test('settings that cannot be used are an answer as well', async () => {
     const { message, stack } = await failed({ init: '{' });
-    assert.match(message, /^init: /);
+    assert.match(message, /^Init: /);
     assert.equal(stack, '');
-    assert.match((await failed({ source: 'file', path: 'missing.js' })).message, /^path: .*missing\.js/);
+    assert.match((await failed({ source: 'file', path: 'missing.js' })).message, /^File: .*missing\.js/);
     assert.equal((await failed({ code: 'return 1;' })).message, 'the modelet has no example: type an input');
     assert.equal((await red.post('/admin/modelets/stages/test', {})).status, 400);
   });
@@ -117,7 +117,7 @@ describe('testing a stage', () => {
     assert.equal(code, 'invalid_input');
   });
 
-  test('without a sample it runs the example of the modelet, or one that its schema describes', async () => {
+  test('without a sample it runs the example of the modelet, or an example in its schema', async () => {
     await writeFile(
       join(red.userDir, 'tried.cjs'),
       'module.exports = class { static examples = [{ text: "a b" }]; predict({ text }) { return text.split(" "); } };',

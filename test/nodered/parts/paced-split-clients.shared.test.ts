@@ -1,4 +1,4 @@
-/** HTTP clients in front of a paced split that refuses what they send: they are answered, whoever else hears of it. */
+/** HTTP clients in front of a paced split that refuses what they send: they are answered, whether or not a node handles the error. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Answer, CALLERS, post, read, TYPES, typeOf } from '../../fixtures/callers.ts';

@@ -181,7 +181,7 @@ describe('window', () => {
     red.send('feed', { payload: numbers(1000) });
     await backlogIs(4);
     red.send('feed', { reset: true });
-    // The message that was split, and the one that told to stop.
+    // The message that was split, and the message that stopped it.
     await arrived(done, 2);
     await gate.open();
     await whenIdle(red);

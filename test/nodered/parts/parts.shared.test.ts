@@ -133,11 +133,11 @@ describe('a client that reads parts', () => {
     );
   });
 
-  test('does not hang after an error that nobody handles, nor after the removal of its flow', async () => {
+  test('does not hang after an unhandled error, nor after the removal of its flow', async () => {
     await deploy(...events({ catches: false }));
     release(folder, 'part1');
     const failed = new Client({ to: 3, fail: 1 });
-    await until('the response of the one that failed ends', () => failed.ended);
+    await until('the response of the failed request ends', () => failed.ended);
     assert.equal(failed.events.length, 1);
     const left = new Client({ endless: true });
     await left.has(1);
@@ -196,7 +196,7 @@ describe('parts at an HTTP response node directly behind the collector', () => {
     const [behind, failed] = [red.inputs('behind'), new Client({ to: 3, fail: 1 })];
     await failed.has(1);
     release(folder, 'part1');
-    await until('the response of the one that failed ends', () => failed.ended);
+    await until('the response of the failed request ends', () => failed.ended);
     assert.match(
       failed.text,
       /event: error\ndata: \{"error":\{"code":"modelet_failed","message":"no more","stage":"make"/,
@@ -266,7 +266,7 @@ describe('parts at an HTTP response node directly behind the collector', () => {
 });
 
 describe('messages of parts', () => {
-  test('are clones with their index, and the end has their number and no payload of its own', async () => {
+  test('are clones with their index, and the end has their number and no payload', async () => {
     await deploy(yielding('collect'), collector('collect', 'out', 'failed', PARTS), sink('out'), sink('failed'));
     const out = red.inputs('out');
     release(folder, 'part1');

@@ -118,7 +118,7 @@ describe('a stream response behind a function node', () => {
     await isClosed();
   });
 
-  test('says an error in the stream, whether a collector, a Catch node or nobody hands it over', async () => {
+  test('says an error in the stream, whether a collector, a Catch node or no node hands it over', async () => {
     const ways = [behind('return msg;'), [...behind('return msg;', {}, []), catchNode('caught', 'out')]];
     for (const flow of [...ways, behind('return msg;', {}, [])]) {
       await deploy(...flow);
@@ -186,7 +186,7 @@ test('a message without a client, and a node that cannot be used, are errors', a
   red.send('usable', { payload: 1 });
   const { error } = await until('the Catch node has it', () => seen[0]);
   assert.match(String(error?.message), /no HTTP client waits/);
-  await until('the badge says why', () => red.badges.get('out')?.text?.includes('event: must be one line'));
+  await until('the badge says why', () => red.badges.get('out')?.text?.includes('Event: must be one line'));
   await deploy(httpIn('in', '/bad', 'out'), streamOut('out', { event: 'a\nb' }), stage('unused', 'return 1;', 'out'));
   const { status, body } = await answerTo({}, '/bad');
   assert.deepEqual([status, (body as { error: { code: string } }).error.code], [503, 'config_invalid']);

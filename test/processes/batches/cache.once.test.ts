@@ -50,7 +50,7 @@ describe('a stage that keeps results', () => {
     assert.deepEqual([cache.entries, cache.bytes > 0, items], [2, true, 2]);
   });
 
-  test('continues a run for the other requests when the one that began it is cancelled', async (t) => {
+  test('continues a run for the other requests when the request that began it is cancelled', async (t) => {
     const held = await gated(t, CACHE);
     const { service, folder } = held;
     const first = await hold(held, 'held');
@@ -127,7 +127,7 @@ describe('a stage that keeps results', () => {
     assert.equal(callsIn(folder).length, 5);
   });
 
-  test('empties the cache when somebody saves the watched file', async (t) => {
+  test('empties the cache when the watched file is saved', async (t) => {
     const file = join(folderFor(t), 'model.mjs');
     const save = (version: number): void => writeFileSync(file, `export default () => ${version};`);
     save(1);

@@ -190,7 +190,7 @@ describe('five deaths', () => {
   });
 });
 
-test('a worker that cannot start beside one that serves does not open the circuit', async (t) => {
+test('a worker that cannot start beside a serving worker does not open the circuit', async (t) => {
   const folder = folderFor(t);
   const inline = {
     setup: `if (ctx.worker === 1) {

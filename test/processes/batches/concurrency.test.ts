@@ -76,7 +76,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.ok(most > 1 && most <= PLACES, `${most} overlapped`);
     });
 
-    test('has eight calls under way, gives a place that becomes free to the next, and the others wait', async (t) => {
+    test('has eight calls in progress, gives a place that becomes free to the next, and the others wait', async (t) => {
       const bed = await serveCalls(t, stage);
       const held = await holdMany(bed, PLACES);
       const next = bed.service.ask('next');
@@ -133,7 +133,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       });
     }
 
-    test('aborts the calls that nobody waits for any more, and goes on with the others', async (t) => {
+    test('aborts abandoned calls, and goes on with the others', async (t) => {
       const bed = await serveCalls(t, stage);
       const [cancelled, kept] = (await holdMany(bed, 2)) as [Asked, Asked];
       bed.service.service.abandon(cancelled.id, gone);
@@ -196,7 +196,7 @@ for (const { name, stage, skip = false } of WORKERS) {
   });
 }
 
-test('a result in parts that nobody reads holds only its own place', async (t) => {
+test('an unread result in parts holds only its own place', async (t) => {
   const folder = folderFor(t);
   const service = await serve(t, { stages: [{ id: 'parts', file: 'parts', init: { folder }, concurrency: 2 }] });
   const unread = service.ask({ endless: true }, { onPart: () => new Promise(() => {}) });

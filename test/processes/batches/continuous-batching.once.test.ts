@@ -73,7 +73,7 @@ function stream({ service }: Bed, input: string, options: AskOptions = {}): Aske
 
 for (const { name, stage, skip = false } of WORKERS) {
   describe(`a modelet that runs step by step (${name})`, { skip }, () => {
-    test('takes requests into its next step, and gives the place of one that ends to the next', async (t) => {
+    test('takes requests into its next step, and gives the place of an ended one to the next', async (t) => {
       const bed = await serveSteps(t, stage);
       const a = stream(bed, 'a 4 closes');
       assert.deepEqual(await begun(bed, 0), ['a']);

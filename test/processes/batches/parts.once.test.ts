@@ -69,7 +69,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.equal((await ask(made, { to: 1 }).answer).code, 'ok', 'the worker serves on');
     });
 
-    test('without end pause while nobody takes them, and end with their request', async (t) => {
+    test('without end pause while no client takes them, and end with their request', async (t) => {
       const made = await bed(t, stage);
       let take = (): void => {};
       const { service, folder } = made;
@@ -162,6 +162,6 @@ test('are gathered in the middle of a route and sent at its end', async (t) => {
   const parts: unknown[] = [];
   const { value } = await service.answer(1, { onPart: (part) => void parts.push(part) });
   assert.deepEqual([parts, value], [[10, 20], null]);
-  assert.deepEqual(await service.value(5, { entry: 'first alone' }), [5, 6], 'nobody wants them one by one');
+  assert.deepEqual(await service.value(5, { entry: 'first alone' }), [5, 6], 'no client wants them one by one');
   assert.deepEqual(callsIn(folder), []);
 });

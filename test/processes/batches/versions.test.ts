@@ -128,7 +128,7 @@ describe('modelet serve', () => {
   ]);
   const hasLogged = ({ log }: Serving, form: RegExp): boolean => log().some((one) => form.test(String(one['message'])));
 
-  /** The addresses of its engines so far: port 0 gives each one of its own. */
+  /** The addresses of its engines so far: port 0 gives each its own. */
   const urls = ({ log }: Serving): string[] =>
     log().flatMap(({ message }) => /^listening at (.*)/.exec(String(message))?.[1] ?? []);
 

@@ -23,7 +23,7 @@ function gate(folder: string): StageSpec {
   return { id: 'gate', file: 'gate', init: { folder }, capacity: 1 };
 }
 
-/** One that is held in the gate, and five behind it, of which three wait on the server's side. */
+/** One request held in the gate, and five behind it, three of which wait on the server's side. */
 async function six(service: TestService, folder: string): Promise<Asked[]> {
   const asked = ['held', 'b', 'c', 'd', 'e', 'f'].map((name) => service.ask(name, { patient: true }));
   await until('one is held', () => callsIn(folder).includes('held'));

@@ -73,14 +73,14 @@ for (const [where, host] of HOSTS) {
       connection.socket.destroy();
     });
 
-    test('requests that are under way fill the places of their client alone, and leave them when it goes away', async (t) => {
+    test('open requests fill the places of their client alone, and leave them when it goes away', async (t) => {
       const keys = [client('app', APP, { concurrent: 1 }), client('batch', BATCH)];
       const { url, service } = await host(t, { stages: [STAGE] }, { keys });
       const leaving = new AbortController();
       const headers = { 'Content-Type': 'application/json', 'X-API-Key': APP };
       const open = fetch(url, { method: 'POST', headers, body: '{"ms":3000}', signal: leaving.signal });
       open.catch(() => {});
-      await until('the first is under way', () => service.service.snapshot().backlog === 1);
+      await until('the first request is open', () => service.service.snapshot().backlog === 1);
       assert.equal((await post(url, APP)).status, 429);
       assert.equal((await post(url, BATCH)).status, 200);
       leaving.abort();

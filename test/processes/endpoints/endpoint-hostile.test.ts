@@ -44,7 +44,7 @@ for (const [where, host] of HOSTS) {
       await isWell(endpoint);
     });
 
-    test('clients that send a byte now and then keep nobody else waiting, and get their answers', async (t) => {
+    test('clients that send a byte now and then keep no other client waiting, and get their answers', async (t) => {
       const endpoint = await host(t, { stages: [STAGE] });
       const whole = postText('{"slow":1}');
       const clients = Array.from({ length: 200 }, (_, n) =>
@@ -158,7 +158,7 @@ for (const [where, host] of HOSTS) {
       await isWell(endpoint);
     });
 
-    test('clients that do not read their answers keep nobody else waiting', async (t) => {
+    test('clients that do not read their answers keep no other client waiting', async (t) => {
       const code = "return { text: 'x'.repeat(2_000_000) };";
       const endpoint = await host(
         t,

@@ -154,7 +154,7 @@ for (const [where, host] of HOSTS) {
     test('at an endpoint that everybody may use', async (t) => {
       const endpoint = await host(t, { stages: STAGES }, settings({ maxBytes: 100_000 }));
       await t.test('each message is a request, and its answer is messages, in turn', () => inTurn(endpoint));
-      await t.test('a client that does not read stops the generator, and one that leaves closes it', () =>
+      await t.test('a client that does not read stops the generator, and a client that leaves closes it', () =>
         stalled(endpoint),
       );
       await t.test('another upgrade is served as the request that it is', () => otherUpgrade(endpoint));
@@ -186,7 +186,7 @@ for (const [where, host] of HOSTS) {
   });
 }
 
-test('a deploy that removes the endpoint ends its connections after the answer under way', async (t) => {
+test('a deploy that removes the endpoint ends its connections after the open answer', async (t) => {
   const { url, service, port } = await listenAtEngine(t, { stages: STAGES }, settings());
   const client = await new Client({ url, service, port }).open();
   client.ask({ parts: 3 });

@@ -93,7 +93,7 @@ for (const [where, host] of HOSTS) {
 
     test('every client of an endpoint gets its parts', async (t) => {
       const endpoint = await host(t, { stages: [YIELDS] }, STREAMS);
-      await t.test('the form is the one that the client accepts, or that the headers of the answer set', async () => {
+      await t.test('the form is what the client accepts, or what the headers of the answer set', async () => {
         const events = `${AS_JSON.map((part) => `data: ${part}\n\n`).join('')}event: done\ndata: {"n":2}\n\n`;
         const lines = `${AS_JSON.map((part) => `{"part":${part}}\n`).join('')}{"done":{"n":2}}\n`;
         const rows: readonly (readonly [accept: string | undefined, type: string, body: string])[] = [
@@ -117,7 +117,7 @@ for (const [where, host] of HOSTS) {
         }
       });
 
-      await t.test('an error before the first part is an answer of its own; a later one is in the stream', async () => {
+      await t.test('an error before the first part is a separate answer; a later one is in the stream', async () => {
         const early = await ask(endpoint, { error: 'no' });
         assert.deepEqual([early.status, early.headers['content-type']], [500, 'application/json; charset=utf-8']);
         const said = '{"error":{"code":"modelet_failed","message":"no","stage":"yields","requestId":"asked"}}';

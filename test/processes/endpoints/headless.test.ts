@@ -47,7 +47,7 @@ return input;`;
   ]);
 }
 
-/** Writes a key and a certificate of its own. Returns false if that is not possible here. */
+/** Writes a key and a self-signed certificate. Returns false if that is not possible here. */
 function makeCertificate(key: string, cert: string): boolean {
   const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert, '-days', '2'];
   const name = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];

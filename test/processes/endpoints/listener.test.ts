@@ -215,7 +215,7 @@ test('a worker that dies costs the requests that it has', async (t) => {
   assert.equal((await post(url, { n: 1 })).status, 200);
 });
 
-test('a change of the address lets requests under way end, and nothing else opens a connection again', async (t) => {
+test('a change of the address lets open requests end, and nothing else opens a connection again', async (t) => {
   const slow = inlineStage('slow', 'await new Promise((done) => setTimeout(done, 300)); return input;', { workers: 2 });
   const service = await serve(t, { stages: [slow], listener: listenerAt(ANY_PORT) });
   await service.ready();
@@ -232,10 +232,10 @@ test('a change of the address lets requests under way end, and nothing else open
     () => stateOf(service)?.address === `unix:${path}` && stateOf(service)?.tag === 'listening',
   );
   assert.deepEqual(await underWay, { status: 200, value: { n: 1 } });
-  await assert.rejects(post(before, { n: 2 }), 'nobody listens at the earlier address');
+  await assert.rejects(post(before, { n: 2 }), 'no process listens at the earlier address');
 });
 
-test('a runtime that closes answers the requests under way, and refuses others', async (t) => {
+test('a runtime that closes answers open requests, and refuses others', async (t) => {
   const slow = inlineStage('slow', 'await new Promise((done) => setTimeout(done, 300)); return input;');
   const { url, service } = await listenAtEngine(t, { stages: [slow] });
   const underWay = post(url, { n: 1 });

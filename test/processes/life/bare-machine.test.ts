@@ -11,7 +11,7 @@ import type { StageSpec } from '../../fixtures/service.ts';
 
 const PROGRAM = fileURLToPath(new URL('./bare-machine-program.js', import.meta.url));
 const HIDE_PROC = pathToFileURL(join(repositoryRoot, 'test', 'fixtures', 'without-proc.js')).href;
-/** A mount namespace of its own, with an empty folder in the place of /proc. */
+/** A separate mount namespace, with an empty folder in the place of /proc. */
 const UNMOUNT_PROC = [
   '/usr/bin/unshare',
   '--mount',

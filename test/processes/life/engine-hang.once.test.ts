@@ -1,4 +1,4 @@
-/** An engine is not blamed for a Node-RED that does nothing. One that itself does nothing is a row of the fault table. */
+/** An engine is not blamed for a Node-RED that does nothing. An engine that itself does nothing is a row of the fault table. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HEARTBEAT } from '../../../src/process/parent/heartbeat.ts';

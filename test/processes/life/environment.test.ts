@@ -1,6 +1,6 @@
 /**
  * The environment of workers: that of Node-RED without its debugger, and the `env` of their stage, which is theirs alone:
- * one that is impossible, or hides programs, harms no other.
+ * an impossible one, or one without the paths of programs, harms no other.
  */
 
 import assert from 'node:assert/strict';

@@ -61,7 +61,7 @@ const FAILS_ALONE: readonly [fault: string, code: ErrorCode, message: RegExp, by
   ['big', 'modelet_failed', /limit is 1048576 bytes/, MEGABYTE],
 ];
 
-/** The whole batch fails: nobody can tell whose fault it was. */
+/** The whole batch fails: which item is at fault cannot be told. */
 const FAILS_TOGETHER: readonly [fault: string, code: ErrorCode, message: RegExp][] = [
   ['throw', 'modelet_failed', /^no such weights$/],
   ['reject', 'modelet_failed', /^rejected$/],

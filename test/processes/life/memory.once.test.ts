@@ -1,6 +1,6 @@
 /**
  * Inputs that grow in their first stage, in front of a slow second one, in an engine with a hard memory limit: without
- * bounds of its own it would end, and every open request with it.
+ * its own bounds it would end, and every open request with it.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

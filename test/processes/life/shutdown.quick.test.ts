@@ -47,7 +47,7 @@ describe('kill -9 of the server process', () => {
 
   for (const without of [[], ['setpriv']] as const) {
     const where = without.length > 0 ? 'where no kernel signal follows the parent' : 'as usual';
-    test(`leaves no engine and no worker, not even one that spins in synchronous code; ${where}`, async (t) => {
+    test(`leaves no engine and no worker, not even a worker that spins in synchronous code; ${where}`, async (t) => {
       const folder = folderFor(t);
       const { server, engine, pids } = await startServer(t, { ...spin(folder), without }, ['spin']);
       await until('a worker spins', () => callsIn(folder).length === 1);
@@ -59,7 +59,7 @@ describe('kill -9 of the server process', () => {
     });
   }
 
-  test('of server and engine leaves no worker, not even one that spins in synchronous code', async (t) => {
+  test('of server and engine leaves no worker, not even a worker that spins in synchronous code', async (t) => {
     const folder = folderFor(t);
     const { server, engine } = await startServer(t, spin(folder), ['spin']);
     await until('a worker spins', () => callsIn(folder).length === 1);

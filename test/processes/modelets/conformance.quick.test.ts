@@ -148,7 +148,7 @@ const outcome = ({ code, value }: Answer): unknown => (code === 'ok' ? value : c
 for (const source of SOURCES) {
   for (const isolation of source.isolations) {
     describe(`${source.name}, in a ${isolation}`, { skip: source.skip ?? false }, () => {
-      /** A full batch leaves at once, one that is not never: what is asked together runs together. */
+      /** A full batch leaves at once, any other never: what is asked together runs together. */
       const start = async (t: TestContext, stage: Partial<StageSpec>, batchSize: number): Promise<TestService> => {
         const batch = { policy: 'oldest', maxBatchSize: batchSize, maxWaitMs: 60_000 } as const;
         const service = await serve(t, { stages: [{ id: 'model', isolation, batch, ...stage }] });

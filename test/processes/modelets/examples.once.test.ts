@@ -182,7 +182,7 @@ describe('a check', () => {
     assert.equal(callsIn(folder).includes('second'), false);
   });
 
-  test('fails at once when its worker or the engine is killed, or if there is none', async (t) => {
+  test('fails at once when its worker or the engine is killed, or without a worker', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [plain(folder, ['held'])] });
     assert.deepEqual(await check(service), ['gate 0 engine_lost']);

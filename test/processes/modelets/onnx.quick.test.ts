@@ -69,7 +69,7 @@ describe('an ONNX model', () => {
     ];
     const service = await serve(t, { stages, routes: Object.fromEntries(stages.map(({ id }) => [id, [id]])) });
     const pids = await service.ready();
-    // A session of n threads starts n - 1 beside the one that calls.
+    // A session of n threads starts n - 1 beside the calling one.
     const threads = (pid: number | undefined): number => {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       return Number(/^Threads:\s+(\d+)$/m.exec(status)?.[1]);

@@ -55,7 +55,7 @@ for (const [kind, spec] of KINDS) {
       assert.equal(found.value('modelet_metrics_dropped_total'), 0);
     });
 
-    test('outlive their worker: one that dies, one that is replaced and ends normally', async (t) => {
+    test('outlive their worker, whether it dies or is replaced and ends normally', async (t) => {
       const service = await serve(t, { stages: [{ id: 'model', ...spec }] });
       await service.ready();
       await service.value(5);

@@ -17,7 +17,7 @@ function file(t: TestContext, code: string): string {
 
 for (const isolation of ISOLATIONS) {
   describe(`in a ${isolation}`, () => {
-    test('a class has schemas of its own, and the schema of the stage takes precedence', async (t) => {
+    test('a class has its own schemas, and the schema of the stage takes precedence', async (t) => {
       const code = `export default class {
         static inputSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } };
         static outputSchema = { type: 'number', maximum: 100 };
@@ -84,7 +84,7 @@ for (const isolation of ISOLATIONS) {
         /the warm-up failed at a batch of 4 examples: predict returned 1 results for 4 inputs/,
       ],
       [
-        'whose schema is none',
+        'whose schema is not a schema',
         `export default class { static inputSchema = { type: 'nummer' }; predict(x) { return x; } }`,
         /inputSchema cannot be used: schema is invalid/,
       ],

@@ -99,7 +99,7 @@ describe('values', () => {
     assert.equal(both.text.length, 1_000_000);
   });
 
-  test('a worker gets bytes of its own', async (t) => {
+  test('a worker gets its own bytes', async (t) => {
     const service = await serve(t, {
       stages: [
         {

@@ -147,7 +147,7 @@ def predict(values):
   });
 });
 
-/** Each Python expression with the value that Node-RED gets for it, or with the reason why there is none. */
+/** Each Python expression with the value that Node-RED gets for it, or with the reason why Node-RED gets none. */
 type Rows = readonly (readonly [expression: string, value: unknown])[];
 
 async function assertEach(service: TestService, rows: Rows): Promise<void> {

@@ -137,7 +137,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     });
   }
 
-  test('wait while too many bytes are under way, and continue as they are taken', async () => {
+  test('wait while too many bytes are in progress, and continue as they are taken', async () => {
     assert.ok(2 * 524_288 >= MOST_BYTES_UNDER_WAY);
     let parts = 0;
     const take: (() => void)[] = [];
@@ -152,7 +152,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     );
     for (let taken = 0; !asked.settled; ) {
       await until('a part comes, or the end', () => take.length > 0 || asked.settled !== null);
-      assert.ok(parts - taken <= 3, `${parts - taken} parts under way`);
+      assert.ok(parts - taken <= 3, `${parts - taken} parts in progress`);
       taken += take.length;
       for (const one of take.splice(0)) one();
     }

@@ -96,7 +96,7 @@ const CASES: readonly { name: string; content: string; cause: RegExp; stage?: Pa
   },
 ];
 
-/** Serves a stage of a file in a folder of its own. */
+/** Serves a stage of a file in a separate folder. */
 async function serveFile(t: TestContext, content: string, stage: Partial<StageSpec> = {}) {
   const python = join(folderFor(t), 'model.py');
   writeFileSync(python, content);

@@ -107,7 +107,7 @@ describe('a batch in Python', { skip: WITHOUT_PYTHON }, () => {
     'empties its inputs': 'results = [value.upper() for value in values]; values.clear(); return results',
   };
   for (const [does, predict] of Object.entries(PREDICTS)) {
-    test(`gives postprocess the input of its own request when predict ${does}`, async (t) => {
+    test(`gives postprocess the input of the same request when predict ${does}`, async (t) => {
       const lines = `
 class Model:
     batch = True

@@ -1,4 +1,4 @@
-/** What a modelet starts in a session of its own ends with its worker, however that ends. */
+/** What a modelet starts in its own session ends with its worker, however that ends. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { allGone, kill9, within } from '../../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
 
-/** Starts two processes in sessions of their own: a child, and a grandchild whose parent has ended. */
+/** Starts two processes in their own sessions: a child, and a grandchild whose parent has ended. */
 const DAEMONS = `
 import subprocess, sys, time
 ORPHAN = "import subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True, stdout=subprocess.DEVNULL).pid)"
@@ -37,7 +37,7 @@ async function gone(pids: readonly number[]): Promise<void> {
   await until('what it started has ended', () => !pids.some(isAlive));
 }
 
-describe('processes in sessions of their own', { skip: WITHOUT_PYTHON }, () => {
+describe('processes in their own sessions', { skip: WITHOUT_PYTHON }, () => {
   const ends: Readonly<Record<string, (service: TestService, folder: string) => unknown>> = {
     'is killed': (service) => kill9(service.pids('model')[0]),
     'is over its time limit': (service, folder) => service.ask({ file: join(folder, 'again'), hang: true }),
@@ -51,7 +51,7 @@ describe('processes in sessions of their own', { skip: WITHOUT_PYTHON }, () => {
     });
   }
 
-  test('end with the engine, also with one that is killed', async (t) => {
+  test('end with the engine, also with a killed one', async (t) => {
     const { service, pids } = await served(t);
     kill9(service.enginePid);
     await gone(pids);

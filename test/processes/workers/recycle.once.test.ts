@@ -1,4 +1,4 @@
-/** Workers that grow old or large are replaced by warm ones, and nobody notices. */
+/** Workers that grow old or large are replaced by warm ones, and no request notices. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -86,7 +86,7 @@ describe('recycleAfter', () => {
     const threads = new Set<unknown>();
     while (threads.size < 4) threads.add(await service.value('x'));
     const memory = (): number => service.stage('old').workers[0]?.rssBytes ?? 0;
-    await until('a thread shows the memory of its own', () => memory() > 1024 * 1024);
+    await until('a thread shows its own memory', () => memory() > 1024 * 1024);
     assert.equal(service.stage('old').reading.restarts.died, 0);
   });
 });

@@ -1,4 +1,4 @@
-/** Restarting a stage by hand: all its workers become new ones, and nobody notices. */
+/** Restarting a stage by hand: all its workers become new ones, and no request notices. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

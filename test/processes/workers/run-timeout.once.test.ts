@@ -1,4 +1,4 @@
-/** Code that does not come back: the worker is killed for it, and nobody waits for it longer than they said. */
+/** Code that does not come back: the worker is killed for it, and no caller waits longer than its time limit. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -52,7 +52,7 @@ describe('runTimeoutMs', () => {
     await until('it is counted', () => service.stage('gate').reading.restarts.run_timeout === 1);
   });
 
-  test('the run timeout starts when a batch can begin: one that was sent ahead returns and is served', async (t) => {
+  test('the run timeout starts when a batch can begin: a batch that was sent ahead returns and is served', async (t) => {
     const held = await gated(t, { runTimeoutMs: LONG_MS });
     const { service, folder } = held;
     await prefetching(service, 'gate');
@@ -150,6 +150,6 @@ test("a request's own deadline is answered while its worker is stuck, and while 
   assert.deepEqual(callsIn(folder), ['spin']);
   release(folder, 'spin');
   assert.equal((await service.answer('next')).code, 'ok');
-  assert.deepEqual(callsIn(folder), ['spin', 'next'], 'what nobody waits for is not computed');
+  assert.deepEqual(callsIn(folder), ['spin', 'next'], 'abandoned requests are not computed');
   assert.deepEqual(service.pids('spin'), pids, 'without runTimeoutMs nothing is killed');
 });

@@ -16,7 +16,7 @@ const POLL_MS = 30;
 
 interface Case {
   readonly name: string;
-  /** Content of the modelet's file; null: there is none. */
+  /** Content of the modelet's file; null: no file. */
   readonly content: string | null;
   readonly stage?: Partial<StageSpec>;
   readonly cause: RegExp;
@@ -100,7 +100,7 @@ for (const isolation of ISOLATIONS) {
     for (const { name, content, stage, cause } of CASES) {
       test(`${name}: the status and the log show the cause`, async (t) => {
         const { service } = await serveFile(t, content, { ...stage, isolation });
-        // Sent before anybody could know, and after: neither waits for a deadline, there is none.
+        // Sent before the fault is known, and after: neither has a deadline to wait for.
         const { code, error } = await service.answer(1);
         assert.equal(code, 'stage_unavailable');
         assert.equal(error?.stage, 'model');

@@ -1,4 +1,4 @@
-/** Requests that nobody waits for any more, expired or cancelled, are answered in time and not computed. */
+/** Abandoned requests, expired or cancelled, are answered in time and not computed. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -12,7 +12,7 @@ import { gated, hold, prefetching, queued } from '../modelets/gated.ts';
 
 const gone = (): ModeletError => new ModeletError('cancelled', 'the caller went away');
 
-/** Keeps this process busy, so that nobody here can tell the engine anything. */
+/** Keeps this process busy, so that it cannot tell the engine anything. */
 function blockUntil(condition: () => boolean): void {
   const end = performance.now() + 20_000;
   while (!condition()) assert.ok(performance.now() < end, 'the engine goes on alone');

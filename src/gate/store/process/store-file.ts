@@ -10,7 +10,6 @@ import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, st
 import { dirname } from 'node:path';
 import { storeError } from './sqlite.ts';
 
-/** Content of the marker. */
 interface MarkerContent {
   /** Session of the owner that last opened the file. */
   readonly session?: unknown;

@@ -116,7 +116,6 @@ export class Circuit {
     this.#enter({ tag: 'closed', deaths: [] });
   }
 
-  /** Cancels the retry timer. */
   stop(): void {
     if (this.#state.tag === 'open') this.#state.timer.cancel();
   }

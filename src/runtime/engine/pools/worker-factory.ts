@@ -24,7 +24,6 @@ export class WorkerFactory {
   /** With `strictPins`, the reason why no worker of the stage may start; otherwise null. */
   readonly refusal: ModeletError | null;
 
-  /** Number of launches by index. */
   readonly #launches: number[] = [];
 
   constructor(modelet: ModeletDefinition, boot: EngineBoot, clock: Clock) {

@@ -15,7 +15,7 @@ export interface ForksHost {
   readonly clock: Clock;
   /** Largest payload of a stage, in bytes. */
   readonly maxPayloadBytes: number;
-  /** The branches of one more request, or of one fewer, are under way to a node that gathers them. */
+  /** The branches of one more request, or of one fewer, are in progress to a node that gathers them. */
   onGathering(node: number, change: 1 | -1): void;
   /** Returns the number of a new item of the engine's own. */
   nextNumber(): RequestNumber;
@@ -25,7 +25,6 @@ export interface ForksHost {
   drop(branch: Item): void;
   /** Forgets the value of a branch, which counts as long as it waits for the others. */
   release(branch: Item): void;
-  /** Sends an item on with the gathered value. */
   gathered(item: Item, fork: LiveFork, value: Payload): void;
   /** The branches were not enough. @param input the value that the failing stage got; null if the server has it */
   failed(item: Item, error: ModeletError, input: Payload | null): void;

@@ -47,7 +47,7 @@ export class Router {
   #shadows: Shadows | null = null;
   readonly #admission: VersionAdmission = new VersionAdmission((item) => this.#admit(item));
   readonly #forks: ForksHost;
-  /** Requests whose branches are under way, by the node that gathers them. */
+  /** Requests whose branches are in progress, by the node that gathers them. */
   readonly #gathering: Map<number, number> = new Map();
   /** Number for the next item of the engine's own. */
   #nextOwn = FIRST_NUMBER.engine;
@@ -83,7 +83,7 @@ export class Router {
     return this.#items.get(id);
   }
 
-  /** Numbers of requests whose branches are under way, by the node that gathers them. */
+  /** Numbers of requests whose branches are in progress, by the node that gathers them. */
   get gathering(): (readonly [node: number, requests: number])[] {
     return [...this.#gathering].filter(([, requests]) => requests > 0);
   }

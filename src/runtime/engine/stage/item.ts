@@ -49,7 +49,6 @@ export interface RouteStage extends Pick<StageDefinition, 'ref' | 'id' | 'name'>
 /** A route with its stages resolved. Items keep their route across deploys: they finish on the route they began. */
 export interface LiveRoute {
   readonly ref: number;
-  /** All stages. */
   readonly stages: readonly RouteStage[];
   readonly leg: LiveLeg;
   /** Number of unsettled items on this route, branches included. */
@@ -144,7 +143,6 @@ export interface Item extends WireItem {
   state: ItemState;
   /** Whether the caller wants partial results; `streams` tells this only to the last stage's worker. */
   readonly wantsParts: boolean;
-  /** Number of parts sent. */
   parts: number;
   /** Call with the number of parts that the flow has taken; null before the first part. */
   onTaken: ((parts: number) => void) | null;

@@ -17,7 +17,6 @@ import { CoalescedRun, type Item, isAlone, MOVING, sendsParts } from './item.ts'
 import type { StageHost } from './stage-host.ts';
 import type { StageQueue } from './stage-queue.ts';
 
-/** A worker's answer to an item. */
 type WorkerReply = Pick<WireItem, 'ok' | 'payload'>;
 
 /** The cache of a stage that keeps no results. */

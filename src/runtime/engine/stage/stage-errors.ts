@@ -28,7 +28,7 @@ export function queueFull(
   const batchesAhead =
     Math.min(waiting, capacity) / batching.maxBatchSize / modelet.workers.length / modelet.concurrency;
   const full = `queue of stage ${stage} is full (${waiting < capacity ? `${queueMb} MB` : capacity} waiting)`;
-  const noMemory = `the payloads that wait in front of stage ${stage} and elsewhere fill the memory of the queues (maxQueueMb)`;
+  const noMemory = `the payloads that wait in front of stage ${stage} and elsewhere fill the Queue memory of the runtime`;
   return new ModeletError('capacity_exceeded', hasMemory ? full : noMemory, {
     stage,
     retryAfterSeconds: Math.max(1, Math.ceil((batchesAhead * meanRunMs) / 1000)),
@@ -37,7 +37,7 @@ export function queueFull(
 
 /** For a request whose answer would have to wait behind those that clients do not read. */
 export function answersFull(stage: string): ModeletError {
-  const message = 'answers that their clients have not read yet fill the memory of the queues (maxQueueMb)';
+  const message = 'answers that their clients have not read yet fill the Queue memory of the runtime';
   return new ModeletError('capacity_exceeded', message, { stage, retryAfterSeconds: 1 });
 }
 

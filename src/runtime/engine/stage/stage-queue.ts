@@ -129,7 +129,6 @@ export class StageQueue implements Iterable<Item> {
     return this.#items[Symbol.iterator]();
   }
 
-  /** Removes an item; returns false if the item is not queued here. */
   remove(item: Item): boolean {
     if (item.state.tag !== 'queued' || !this.#items.remove(item.state.node)) return false;
     this.#noteGone(item);
@@ -225,7 +224,6 @@ export class StageQueue implements Iterable<Item> {
     return taken;
   }
 
-  /** Removes and returns all items. */
   drain(): Item[] {
     return this.#removeAll(() => true);
   }

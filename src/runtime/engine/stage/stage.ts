@@ -124,7 +124,6 @@ export class Stage implements RouteStage {
     this.#pump();
   }
 
-  /** Drops all items that wait now. */
   reset(): void {
     for (const item of this.#queue.drain()) this.#host.onFailed(item, dropped(this.name, 'reset'));
     this.#host.onRoom();
@@ -159,6 +158,7 @@ export class Stage implements RouteStage {
 
   status(): StageStatus {
     const warning = batchWarning(this.#definition, this.description);
+    const reading = this.meter.read();
     return {
       ref: this.ref,
       queue: this.#queue.length,
@@ -166,10 +166,10 @@ export class Stage implements RouteStage {
       concurrency: this.#definition.modelet.concurrency,
       oldestAt: this.#queue.oldestAt || null,
       leavesAt: this.#former.leavesAt,
-      meanBatchSize: this.#recent.meanSize(this.meter.batches, this.meter.items),
+      meanBatchSize: this.#recent.meanSize(reading.batches, reading.items),
       ...this.#pools.status(),
       cache: this.#singleFlight?.status ?? NO_CACHE,
-      reading: this.meter.read(),
+      reading,
       ...(warning ? { batchWarning: warning } : {}),
     };
   }

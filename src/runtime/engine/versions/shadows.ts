@@ -37,7 +37,6 @@ export class Shadows {
     return this.#copies.size > 0 && this.#copies.delete(item);
   }
 
-  /** Cancels the copies at a stage, or all of them. */
   cancel(stage?: RouteStage): void {
     for (const copy of [...this.#copies]) {
       if (stage && copy.stage !== stage) continue;

@@ -29,7 +29,6 @@ export class VersionAdmission {
     this.#queue.leave(id, () => stage.patientRoom);
   }
 
-  /** Returns the requests that wait in front of a stage. */
   waitingAt(stage: number): RequestNumber[] {
     return this.#queue.waitingAt(stage);
   }

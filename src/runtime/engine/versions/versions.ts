@@ -49,11 +49,9 @@ interface Version {
 
 export interface VersionsHost {
   onLog(record: LogRecord): void;
-  /** A share has changed. */
   onShares(): void;
 }
 
-/** The versions of one stage, its base. */
 export class Versions {
   readonly #base: RouteStage;
   readonly #versions: readonly Version[];

@@ -19,7 +19,7 @@ const PIP: readonly string[] = [
 ];
 
 /**
- * Packages that a button may install, by the modules that they bring. Others may be anybody's: their names come from a file,
+ * Packages that a button may install, by the modules that they bring. Others may be by any author: their names come from a file,
  * and a package of the same name may have another author.
  */
 const PACKAGES: Readonly<Record<string, string>> = {

@@ -40,7 +40,6 @@ const TRIAL = {
 } as const;
 
 export interface TrialSpec {
-  /** Name of the stage. */
   readonly stage: string;
   readonly modelet: ModeletDefinition;
   /** Longest run that the stage allows, in ms; 0: no limit. */

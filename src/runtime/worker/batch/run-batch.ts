@@ -29,7 +29,6 @@ export interface BatchRun extends ReplyLimits {
   readonly clock: Clock;
   readonly checks: PayloadChecks;
   isCancelled(id: RequestNumber): boolean;
-  /** Returns the context of a call for these requests. */
   contextFor(ids: readonly RequestNumber[]): ModeletContext;
   /** Whether other calls may run before the replies have left. */
   readonly overlaps: boolean;
@@ -40,7 +39,6 @@ export interface BatchRun extends ReplyLimits {
 /** An item that has come, and the context of the calls for it alone. */
 interface Come {
   readonly item: WireItem;
-  /** Index in the batch. */
   readonly index: number;
   readonly ctx: ModeletContext;
   readonly meta: RequestMeta | ModeletError;

@@ -88,7 +88,6 @@ function words({ labels, buckets }: OwnMetric): string {
   return buckets ? `${named} and the buckets ${buckets.join(', ')}` : named;
 }
 
-/** Returns a value as an error shows it. */
 function shown(value: unknown): string {
   const isNumber = typeof value === 'number' || typeof value === 'bigint';
   const text = isNumber ? String(value) : (JSON.stringify(value) ?? String(value));

@@ -85,7 +85,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: host.startTimeoutMs,
-        startSetting: 'startTimeoutMs',
+        startSetting: 'Start timeout',
         launch: (events) => host.launch(index, events),
         bootFrame: () => {
           this.#facts = new WorkerFacts(host.clock.now());
@@ -122,14 +122,13 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return this.#startError;
   }
 
-  /** The start that is under way; null if the process is ready, or none runs. */
+  /** The start that is in progress; null if the process is ready, or no process runs. */
   get starting(): StartStatus | null {
     if (this.process.processState !== 'startup' || this.process.pid === null) return null;
     const { loadedAt, progress } = this.#facts;
     return { ms: Math.round(this.#host.clock.now() - loadedAt), progress };
   }
 
-  /** Number of batches and examples that the worker has. */
   get load(): number {
     return this.#work.batches + (this.#work.hasExample ? 1 : 0);
   }

@@ -30,7 +30,6 @@ export class WorkerFacts {
     this.loadedAt = loadedAt;
   }
 
-  /** Number of examples in the modelet. */
   get examples(): number {
     return this.#loaded?.examples ?? 0;
   }
@@ -44,7 +43,6 @@ export class WorkerFacts {
     return this.#usage?.latest ?? null;
   }
 
-  /** Gauges of the modelet. */
   get gauges(): OwnValues<number> {
     return this.#gauges;
   }
@@ -87,7 +85,7 @@ export class WorkerFacts {
   /** Returns a warning if the new process exceeds its memory limit, which no other would help; otherwise null. */
   tooLargeAtFirst({ maxRssMb }: StageDefinition): string | null {
     if (!this.#usage || this.#usage.latest !== this.#usage.first || !exceeds(this.#usage.first, maxRssMb)) return null;
-    return `uses ${megabytes(this.#usage.first)} MB before its first batch, more than maxRssMb ${maxRssMb}, so the stage does not replace it for that`;
+    return `uses ${megabytes(this.#usage.first)} MB before its first batch, more than its Memory limit of ${maxRssMb} MB, so the stage does not replace it for that`;
   }
 }
 

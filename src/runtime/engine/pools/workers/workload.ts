@@ -83,7 +83,6 @@ export class Workload<T extends WireItem> {
     return true;
   }
 
-  /** Returns the item of a running batch with this number. */
   runningItem(id: RequestNumber): T | undefined {
     for (const { items } of this.#running) for (const item of items) if (item.id === id) return item;
     return undefined;
