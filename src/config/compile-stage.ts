@@ -67,7 +67,7 @@ const { maximum: MOST_WORKERS } = schema.properties.workers.numeric;
 
 /**
  * Validates the settings of a stage and freezes the result.
- * @param resolve makes the path of a file or folder absolute; throws if there is none.
+ * @param resolve makes the path of a file or folder absolute; throws if it does not exist.
  * @param lookUp returns the value of `${NAME}` in `init` and `env`.
  * @throws ModeletError `config_invalid`.
  */

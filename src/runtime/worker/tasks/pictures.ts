@@ -75,7 +75,7 @@ export class Pictures {
   }
 }
 
-/** Finds pixels in an object: of its own, of Jimp, of sharp, or a tensor of the shape [height, width, channels]. */
+/** Finds pixels in an object: its plain fields, that of Jimp, of sharp, or a tensor of the shape [height, width, channels]. */
 function pixelsIn(value: InputFields): Pixels | null {
   const { bitmap, info, data, dims } = value;
   if (isFields(bitmap)) return pixelsIn({ ...bitmap });

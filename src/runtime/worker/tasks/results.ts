@@ -22,7 +22,7 @@ interface Transcript {
   readonly chunks?: readonly { readonly text: string; readonly timestamp: readonly (number | null)[] }[];
 }
 
-/** Splits an answer into those of its inputs, and makes each a result. Words have a form of their own, see generate.ts. */
+/** Splits an answer into those of its inputs, and makes each a result. For words see generate.ts. */
 type MakeResults = (answer: unknown, inputs: readonly unknown[], options: TaskValues) => unknown[];
 
 const each =

@@ -30,7 +30,7 @@ export class Sounds {
     this.#maxSeconds = maxSeconds;
   }
 
-  /** @throws ModeletError `invalid_input` for what is no sound, `payload_too_large` for one that is too long */
+  /** @throws ModeletError `invalid_input` for what is no sound, `payload_too_large` for a sound that is too long */
   async read(value: unknown): Promise<Float32Array> {
     const sound = samplesIn(value, this.#rate) ?? (await this.#decode(value));
     const length = sound.channels[0]?.length ?? 0;
