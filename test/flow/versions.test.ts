@@ -21,7 +21,7 @@ const CASES: readonly (readonly [text: string, second: Partial<StageNode>, reaso
 for (const [text, second, reason] of CASES) {
   test(`a stage with ${text} cannot be a version`, () => {
     const graph = drawing(stage('a', [], { versions: versions('b') }), stage('b', [], second), stage('c'));
-    assert.equal(compile(graph).invalid.get('a'), `versions: ${reason}`);
+    assert.equal(compile(graph).invalid.get('a'), `Versions: ${reason}`);
   });
 }
 

@@ -97,7 +97,7 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
   [
     'a runtime that is invalid itself',
     [runtime('runtime', { timeoutMs: 'soon' }), stage('node', ECHO, 'collector /use')],
-    /its runtime cannot be used: timeoutMs/,
+    /its runtime cannot be used: HTTP timeout/,
   ],
   ['a batcher wired to nothing', [runtime(), batcher('node', [])], /exactly one modelet stage/],
   [
@@ -109,7 +109,7 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
   [
     'a batch size beyond the limit',
     [runtime(), batcher('node', 'a', { maxBatchSize: '10001' }), stage('a', ECHO, 'collector /use')],
-    /maxBatchSize: .*10001/,
+    /Batch size: .*10001/,
   ],
   [
     'two batchers of different settings on one stage',
@@ -144,7 +144,7 @@ describe('configuration: invalid values', () => {
       ...endpoint('/use', 'node'),
       stage('node', ECHO, 'collector /use', { cpus: 'x' }),
     ]);
-    await whenBadge('node', ({ fill }, text) => fill === 'red' && text.startsWith('cpus: '));
+    await whenBadge('node', ({ fill }, text) => fill === 'red' && text.startsWith('CPU pins: '));
     await nodeRed.deploy([TAB, runtime(), ...endpoint('/use', 'node'), stage('node', ECHO, 'collector /use')]);
     await whenBadge('node', ({ fill }, text) => fill === 'green' && idle(1).test(text));
     assert.equal((await nodeRed.post('/use', { value: 1 })).status, 200);
@@ -223,8 +223,8 @@ describe('configuration: a stage that does not start', () => {
     [
       'a start that takes too long',
       { setup: 'await new Promise(() => {});', startTimeoutMs: '100' },
-      /within \d+ ms \(startTimeoutMs\): [\d.]+ s so far/,
-      /startTimeoutMs, [\d.]+ s so far/,
+      /within \d+ ms \(Start timeout\): [\d.]+ s so far/,
+      /Start timeout, [\d.]+ s so far/,
     ],
   ];
   for (const [what, properties, cause, shown = cause] of BROKEN) {

@@ -52,7 +52,7 @@ class Model:
     const failed = await until('it has failed', () => service.stage('model').workers[0]?.error);
     assert.match(
       failed,
-      /^was not ready within 800 ms \(startTimeoutMs\): [\d.]+ s so far.*; the next try has 1\.6 s$/,
+      /^was not ready within 800 ms \(Start timeout\): [\d.]+ s so far.*; the next try has 1\.6 s$/,
     );
     writeFileSync(join(folder, 'open'), '');
     await service.ready();
