@@ -1,5 +1,5 @@
 /** Shows one deployed gate live: why it is open or closed, its numbers, and buttons to control it. */
-import { button, count, duration, el, icon, list, setKind, setShown, setText, setTitle } from './sidebar-dom.js';
+import { button, count, duration, el, icon, list, said, setKind, setShown, setText, setTitle } from './sidebar-dom.js';
 
 const FIGURES = ['budget', 'baseline', 'quota', 'maxSys'];
 const FACTS = ['source', 'inFlight', 'waiting', 'store', 'refusal', 'lost', 'stage'];
@@ -26,7 +26,7 @@ function kindOf({ open, waiting, control, source }) {
 /** The state in a sentence: why nothing gets through, or how much would. */
 function describeMeter({ open, control, why, budget, room, waiting, source }) {
   const wait = waiting > 0 ? `, ${text('meter.wait', { count: count(waiting) })}` : '';
-  if (!open) return `${why.split(';', 1)[0]}${wait}`;
+  if (!open) return `${said(why.split(';', 1)[0])}${wait}`;
   if (control === 'open' || room === null) return `${text('meter.all')}${wait}`;
   const free = text('meter.free', { percent: Math.round(budget * 100) });
   const age = source.ageMs === null ? '' : text('meter.age', { age: duration(Math.round(source.ageMs / 100) * 100) });
@@ -35,7 +35,7 @@ function describeMeter({ open, control, why, budget, room, waiting, source }) {
 
 function describeSource({ description, raw, error, ageMs }) {
   const age = ageMs === null ? text('noSample') : text('sample', { age: duration(ageMs) });
-  return [description, error || raw, age].filter(Boolean).join(' \u00b7 ');
+  return [said(description), said(error) || raw, age].filter(Boolean).join(' \u00b7 ');
 }
 
 function describeInFlight({ inFlight, inFlightCost, unit }) {
@@ -110,16 +110,16 @@ function makeDeadLetter({ id }) {
   const reason = el('span');
   const element = el('div', 'dead', icon('times-circle'), ' ', reason);
   element.dataset.dead = id;
-  const update = ({ attempts, reason: said }) => {
-    setText(reason, `${id}: ${said.split('\n', 1)[0]}`);
-    setTitle(element, `${text('attempts', { count: attempts })}\n${said}`);
+  const update = ({ attempts, reason: why }) => {
+    setText(reason, `${id}: ${said(why.split('\n', 1)[0])}`);
+    setTitle(element, `${text('attempts', { count: attempts })}\n${why}`);
   };
   return { element, update };
 }
 
 function makeWarning(warning) {
-  const element = el('div', 'warning', icon('warning'), ` ${warning}`);
-  element.title = warning;
+  const element = el('div', 'warning', icon('warning'), ` ${said(warning)}`);
+  element.title = said(warning);
   return { element, update: () => undefined };
 }
 
@@ -173,7 +173,7 @@ export function makeGate(context, { id }) {
     setTitle(dot, text(gate.open ? 'open' : 'closed'));
     setText(name, gate.name);
     setText(meter, describeMeter(gate));
-    setText(why, gate.why);
+    setText(why, said(gate.why));
     for (const key of FIGURES) figures[key].set(gate[key]);
     const shown = factsOf(gate);
     for (const key of FACTS) facts[key].set(shown[key]);

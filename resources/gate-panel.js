@@ -3,7 +3,7 @@
  * deployed gate. Attaches `window.modelet.gatePanel`. A module, because it imports gate-live.js.
  */
 import { makeGate, orderGate } from './gate-live.js';
-import { count } from './sidebar-dom.js';
+import { count, said } from './sidebar-dom.js';
 
 const INTERVAL_MS = 1000;
 const SECRETS = ['token', 'username', 'password'];
@@ -23,7 +23,7 @@ function settingsOf(node, form) {
 
 /** Returns the answer as a text of the catalog, and the server's own words, which the form shows unchanged. */
 function describeReading(node, { ok, sample, reason }, baseline) {
-  if (!ok) return { isGood: false, told: node._('modelet-gate.test.failed'), said: reason };
+  if (!ok) return { isGood: false, told: node._('modelet-gate.test.failed'), said: said(reason) };
   const budget = Math.min(1, Math.max(0, sample.budget));
   const isOpen = budget - baseline > 1e-9;
   const shares = { free: count(budget * 100), kept: count(baseline * 100) };
@@ -71,7 +71,7 @@ function watch(node, form) {
       }
       if (isUsable) gate.update(view);
       form.find('#modelet-gate-live').toggle(isUsable);
-      form.find('#modelet-gate-invalid').text(view.invalid || '');
+      form.find('#modelet-gate-invalid').text(said(view.invalid || ''));
       form.find('#modelet-gate-deployed').toggle(isUsable || view.invalid !== undefined);
     });
   look();

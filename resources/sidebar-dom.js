@@ -13,6 +13,11 @@ export function text(key, values) {
   return RED._(`@modelet/node-red-pipeline/modelet-sidebar:modelet-sidebar.${key}`, values);
 }
 
+/** A sentence of Node-RED's half, in the language of the editor. */
+export function said(sentence) {
+  return window.modelet.said?.(sentence) ?? sentence;
+}
+
 export function el(tag, className, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = `modelet-sb-${className}`;

@@ -7,6 +7,7 @@ import {
   icon,
   list,
   percent,
+  said,
   setKind,
   setShown,
   setStyle,
@@ -47,7 +48,7 @@ function makeChain(context) {
     element.classList.toggle('modelet-sb-forked', chain.way !== null);
     setShown(way, chain.way !== null);
     setText(way, chain.way ?? '');
-    setText(end, chain.why);
+    setText(end, said(chain.why));
     setKind(end, chain.unfused ? 'unfused' : 'end');
   };
   return { element, update };
@@ -71,7 +72,7 @@ function makeEndpoint(context, { id }) {
   const update = ({ method, path, reason }) => {
     const isCompiled = reason === null;
     setText(name, `${method} ${path}`);
-    setText(how, isCompiled ? text('endpoint.compiled') : `${text('endpoint.flow')} ${reason}`);
+    setText(how, isCompiled ? text('endpoint.compiled') : `${text('endpoint.flow')} ${said(reason)}`);
     setTitle(how, isCompiled ? text('endpoint.compiledTip') : '');
     setKind(element, isCompiled ? 'compiled' : 'flow');
   };
@@ -93,7 +94,7 @@ export function makeRuntime(context) {
   const showWarnings = list(
     warnings,
     (warning) => warning,
-    (warning) => ({ element: el('div', 'warning', icon('warning'), ` ${warning}`), update: () => undefined }),
+    (warning) => ({ element: el('div', 'warning', icon('warning'), ` ${said(warning)}`), update: () => undefined }),
   );
   const chains = el('div', 'chains');
   const showChains = list(
@@ -115,7 +116,7 @@ export function makeRuntime(context) {
     const restarts = runtime.restarts > 0 ? text('runtime.restarts', { count: runtime.restarts }) : '';
     const listens = runtime.url === null ? '' : text('runtime.listens', { url: runtime.url });
     const known = { pid: runtime.pid, memory: bytes(runtime.rssBytes) };
-    setText(engine, (runtime.pid === null ? runtime.state : text('runtime.engine', known)) + listens + restarts);
+    setText(engine, (runtime.pid === null ? said(runtime.state) : text('runtime.engine', known)) + listens + restarts);
     figures.rate.set(count(runtime.requestsPerSecond));
     figures.errors.set(count(runtime.errorsPerSecond));
     setKind(figures.errors.element, runtime.errorsPerSecond > 0 && runtime.hasFaults ? 'bad' : 'good');
@@ -124,7 +125,7 @@ export function makeRuntime(context) {
     figures.open.set(count(runtime.backlog));
     setTitle(figures.open.element, text('runtime.openTip', { capacity: runtime.capacity }));
     setShown(error, runtime.error !== null && runtime.state !== 'ready');
-    setText(error, runtime.error || '');
+    setText(error, said(runtime.error || ''));
     showWarnings(runtime.warnings);
     const byId = new Map(runtime.stages.map((stage) => [stage.id, stage]));
     showChains(runtime.chains.map((chain) => ({ chain, byId, at })));

@@ -9,6 +9,7 @@ import {
   icon,
   list,
   SPAN_MS,
+  said,
   setKind,
   setShown,
   setStyle,
@@ -51,7 +52,7 @@ function makeWorker(context) {
     setText(times, worker.restarts);
     setTitle(restarts, text('worker.restarts', { count: worker.restarts }));
     setShown(error, worker.error !== null);
-    setText(error, (worker.error || '').split('\n', 1)[0]);
+    setText(error, said((worker.error || '').split('\n', 1)[0]));
     setTitle(error, worker.error || '');
   };
   return { element, update };
@@ -73,7 +74,7 @@ function makeWorkers(context) {
     if (fails && !hasFailed) element.open = true;
     hasFailed = fails;
     // The error is already above.
-    setText(summary, health === 'error' ? text('stage.workers') : words);
+    setText(summary, health === 'error' ? text('stage.workers') : said(words));
     show(workers);
   };
   return { element, update };
@@ -195,7 +196,7 @@ export function makeStage(context, { id }) {
     warnings,
     (warning) => warning,
     (warning) => {
-      const element = el('div', 'warning', icon('warning'), ` ${warning.split('\n', 1)[0]}`);
+      const element = el('div', 'warning', icon('warning'), ` ${said(warning.split('\n', 1)[0])}`);
       element.title = warning;
       return { element, update: () => undefined };
     },
@@ -217,7 +218,7 @@ export function makeStage(context, { id }) {
     const run = { p50: duration(stage.runP50), p99: duration(stage.runP99) };
     setText(times, (stage.runP50 === null ? text('stage.noRuns') : text('stage.times', run)) + cached + failing);
     setShown(why, stage.why !== null);
-    setText(sentence, stage.why || '');
+    setText(sentence, said(stage.why || ''));
     showWarnings(stage.warnings);
     setShown(restart, context.mayAct());
     setShown(flush, context.mayAct() && stage.policy !== 'greedy' && stage.maxBatchSize > 1);

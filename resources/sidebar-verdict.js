@@ -1,5 +1,5 @@
 /** Begins the sidebar: what is wrong in sentences with the buttons that help, and where items spend the most time. */
-import { duration, el, list, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
+import { duration, el, list, said, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
 
 /** Number of sentences after the first that are never folded away: the stages have to stay in sight. */
 const UNFOLDED = 1;
@@ -16,7 +16,7 @@ function makeFinding(context, className) {
   const update = (finding) => {
     shown = finding;
     setKind(element, finding.kind);
-    setText(sentence, finding.text);
+    setText(sentence, said(finding.text));
     setTitle(sentence, finding.node === null ? '' : text('verdict.reveal'));
     showButtons(finding.actions.filter((action) => mayDo(context, action)));
     setShown(buttons, buttons.childElementCount > 0);

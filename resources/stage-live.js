@@ -6,6 +6,7 @@
   'use strict';
 
   const EVERY_MS = 1000;
+  const said = (sentence) => window.modelet.said?.(sentence) ?? sentence;
   /** A place in inline code, in messages: `Predict:3:14`. */
   const PLACE = /(On Start|Predict|On Stop):(\d+)/;
   const PROPERTIES = { 'On Start': 'setup', Predict: 'code', 'On Stop': 'teardown' };
@@ -24,8 +25,8 @@
     const { stage, runtime } = found;
     const failed = stage.workers.find(({ error }) => error !== null);
     const error = failed?.error ?? runtime.error ?? '';
-    form.find('#modelet-stage-state').text(stage.why ? `${stage.words}. ${stage.why}` : stage.words);
-    form.find('#modelet-stage-error').text(error);
+    form.find('#modelet-stage-state').text(stage.why ? `${said(stage.words)}. ${said(stage.why)}` : said(stage.words));
+    form.find('#modelet-stage-error').text(said(error));
     form.find('#modelet-stage-error-row').toggle(error !== '');
   }
 

@@ -104,5 +104,5 @@
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.wiring = { faultOf: ({ id }) => faults.get(id) };
+  window.modelet.wiring = { faultOf: ({ id }) => window.modelet.said?.(faults.get(id)) ?? faults.get(id) };
 })();

@@ -281,10 +281,14 @@ export class BrokerLink {
 
   #unavailable(error: Error | null): ModeletError {
     const why = error ? asError(error).message || error.name : 'it does not answer';
-    const unavailable = new ModeletError('store_unavailable', `the broker is away\n${labelOf(this.#place)}: ${why}`, {
-      cause: error ?? undefined,
-      retryAfterSeconds: 2,
-    });
+    const unavailable = new ModeletError(
+      'store_unavailable',
+      `the broker is unreachable\n${labelOf(this.#place)}: ${why}`,
+      {
+        cause: error ?? undefined,
+        retryAfterSeconds: 2,
+      },
+    );
     return Object.assign(unavailable, { fault: 'away' });
   }
 

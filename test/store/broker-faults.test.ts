@@ -79,7 +79,7 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
     await redis.kill();
     await assert.rejects(queue.enqueue([item('late')]), { code: 'store_unavailable', retryAfterSeconds: 2 });
     assert.equal(queue.error?.code, 'store_unavailable');
-    assert.match(queue.error?.message ?? '', /^the broker is away\nredis:\/\/127\.0\.0\.1:\d+: /);
+    assert.match(queue.error?.message ?? '', /^the broker is unreachable\nredis:\/\/127\.0\.0\.1:\d+: /);
     const waiting = queue.enqueue([item('patient')]);
     redis.restart();
     assert.deepEqual(await waiting, ['new'], 'a call that waits is carried out');

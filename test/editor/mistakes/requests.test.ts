@@ -135,9 +135,9 @@ test('a broker that cannot be reached is told with its address, without the pass
   ];
   await session.inEditor(flows, async (editor) => {
     const sidebar = await SidebarPage.show(editor);
-    await editor.waitForBadge('far', /^the broker is away/);
+    await editor.waitForBadge('far', /^the broker is unreachable/);
     await sidebar.verdict(
-      new RegExp(`^far: the broker is away\\s+redis://127\\.0\\.0\\.1:${port}.*ECONNREFUSED`),
+      new RegExp(`^far: the broker is unreachable\\s+redis://127\\.0\\.0\\.1:${port}.*ECONNREFUSED`),
       'error',
     );
     assert.doesNotMatch((await sidebar.root.textContent()) ?? '', /not told/);

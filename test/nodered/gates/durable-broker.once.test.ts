@@ -89,7 +89,7 @@ describe('two Node-REDs with a broker', { skip: WITHOUT_REDIS }, () => {
       const snapshot = await two.snapshot();
       return snapshot.gates[0]?.open === false && snapshot.gates;
     });
-    assert.match(gates[0]?.store?.error ?? '', /^the broker is away\nredis:\/\/127\.0\.0\.1:\d+: /);
+    assert.match(gates[0]?.store?.error ?? '', /^the broker is unreachable\nredis:\/\/127\.0\.0\.1:\d+: /);
     redis.restart();
     await Promise.all(ids.slice(COUNT / 2).map((id, n) => accept(id, n)));
     await until('all are done', () => new Set(done().map(({ id }) => id)).size === COUNT);

@@ -230,7 +230,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     await arrived(out, 1);
     await bed.redis.kill();
     sendAll(red, 'outage', [2, 3]);
-    await until('the badge says it', () => red.badges.get('outage')?.text?.includes('the broker is away'));
+    await until('the badge says it', () => red.badges.get('outage')?.text?.includes('the broker is unreachable'));
     await until('they are refused', () => failed.length === 2);
     for (const { error } of failed) assert.equal(error?.code, 'stage_unavailable');
     bed.redis.restart();

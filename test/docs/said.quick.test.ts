@@ -1,0 +1,101 @@
+/** What Node-RED's half says in English, in the other languages of the editor: resources/said.js with its tables. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { createContext, runInContext } from 'node:vm';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { BADGES } from './badges.ts';
+
+type Table = Readonly<Record<string, string>>;
+
+const RESOURCES = join(repositoryRoot, 'resources');
+const FILES = readdirSync(join(RESOURCES, 'said'));
+
+function tableIn(file: string): Table {
+  return JSON.parse(readFileSync(join(RESOURCES, 'said', file), 'utf8')) as Table;
+}
+
+function catalogIn(language: string, name: string): object {
+  const path = join(repositoryRoot, 'nodes', 'locales', language, `${name.split('/').at(-1)}.json`);
+  return JSON.parse(readFileSync(path, 'utf8')) as object;
+}
+
+/** Runs the script as in an editor with that language. */
+async function speaker(file: string): Promise<(sentence: string) => string> {
+  const language = file.replace('.json', '');
+  const context = createContext({
+    window: {},
+    localStorage: { getItem: () => language },
+    i18next: { getResourceBundle: catalogIn },
+    RED: { nodes: { eachNode: () => undefined }, comms: { subscribe: () => undefined } },
+    fetch: () => Promise.resolve({ json: () => Promise.resolve(tableIn(file)) }),
+  });
+  runInContext(readFileSync(join(RESOURCES, 'said.js'), 'utf8'), context);
+  const loaded = new Promise((resolve) => setImmediate(resolve));
+  await loaded;
+  return runInContext('window.modelet.said', context) as (sentence: string) => string;
+}
+
+/** Sentences of the sidebar, each with the names and messages in it that stay as they are. */
+const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
+  ['All is well. Nothing runs now.'],
+  ['digit cannot be used: File: no file model.onnx. 2 more cannot be used.', 'digit model.onnx'],
+  ['classify: does not start: ReferenceError: x is not defined.', 'classify ReferenceError x is not defined'],
+  ['looper has run one call for 40 s, where 12 ms is usual: restart it, or set a run timeout.', 'looper'],
+  ['normalise: 3 x invalid_input: image must be array', 'normalise invalid_input image must be array'],
+  ['scale: worker 1 died 12 s ago: was killed by SIGKILL', 'scale SIGKILL'],
+  ['3 wait at gate batch: closed: 4 % free, 5 % kept.', 'batch'],
+  ['digit serves with fewer workers: 1 of 2 ready.', 'digit'],
+  ['Batch size: must be <= 10000; got 10001'],
+  ['Run timeout: must be >= 0; got -1'],
+  ['2 of 2 busy, one call for 40 s, 14 wait, one by one'],
+  ['closed: sample 7.2 s old, older than 5 s; opens when the source answers'],
+  ['closed: 4 % free, 5 % kept (0.96); opens when more than 5 % is free'],
+  ['Drop key camera has no effect: When full does not drop the oldest items', 'camera'],
+  ['Version A, B and C failed', 'Version A, B and C failed'],
+];
+/** Words that every language has as they are. */
+const COMMON =
+  /\b(?:worker|digits\.js|new|Unexpected token|engine: core 7 does not exist|ms|s|min|x|N|D|B|max_SYS|MB|Node-RED|HTTP|Prometheus|EADDRINUSE|SIGKILL)\b/g;
+
+for (const file of FILES) {
+  describe(`sentences: ${file}`, () => {
+    test('each stands in the code, so that none is out of date', () => {
+      const code = readdirSync(join(repositoryRoot, 'src'), { recursive: true })
+        .map(String)
+        .filter((name) => /\.(ts|py)$/.test(name))
+        .map((name) => readFileSync(join(repositoryRoot, 'src', name), 'utf8'))
+        .join('\n')
+        .replaceAll('\\', '');
+      /** The code makes some sentences of clauses: the ends of these have to stand in it. */
+      const ends = (sentence: string): string[] =>
+        sentence
+          .split(/\{[#*]?\w+\}|[,;:.] /)
+          .map((clause) => clause.trim().slice(-18))
+          .filter((end) => end.length > 9);
+      assert.deepEqual(
+        Object.keys(tableIn(file)).filter((sentence) => !ends(sentence).every((end) => code.includes(end))),
+        [],
+      );
+    });
+
+    test('each has the same parts in both languages', () => {
+      const partsOf = (text: string): string[] =>
+        [...text.matchAll(/\{[#*]?(\w+)\}/g)].map(([, name = '']) => name).sort();
+      for (const [sentence, said] of Object.entries(tableIn(file))) assert.deepEqual(partsOf(said), partsOf(sentence));
+    });
+
+    test('badges and the verdict hold no English beyond names', async () => {
+      const say = await speaker(file);
+      const badges = BADGES.map(({ badge }): [string] => [typeof badge === 'object' ? (badge?.text ?? '') : '']);
+      const english = [...badges, ...SENTENCES].flatMap(([sentence, kept = '']) => {
+        const said = say(sentence);
+        const left = said.replaceAll(COMMON, '').match(/[A-Za-z_]{2,}/g) ?? [];
+        const unknown = left.filter((word) => !kept.includes(word));
+        return unknown.length > 0 ? [`${sentence} => ${said}`] : [];
+      });
+      assert.deepEqual(english, []);
+    });
+  });
+}
