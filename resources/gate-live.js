@@ -35,7 +35,7 @@ function describeMeter({ open, control, why, budget, room, waiting, source }) {
 
 function describeSource({ description, raw, error, ageMs }) {
   const age = ageMs === null ? text('noSample') : text('sample', { age: duration(ageMs) });
-  return [said(description), said(error) || raw, age].filter(Boolean).join(' \u00b7 ');
+  return [said(description), said(error || raw), age].filter(Boolean).join(' \u00b7 ');
 }
 
 function describeInFlight({ inFlight, inFlightCost, unit }) {

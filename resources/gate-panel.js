@@ -28,7 +28,7 @@ function describeReading(node, { ok, sample, reason }, baseline) {
   const isOpen = budget - baseline > 1e-9;
   const shares = { free: count(budget * 100), kept: count(baseline * 100) };
   const told = node._(`modelet-gate.test.${isOpen ? 'open' : 'closed'}`, shares);
-  return { isGood: isOpen, told, said: sample.raw || '' };
+  return { isGood: isOpen, told, said: said(sample.raw || '') };
 }
 
 function offerTest(node, form) {

@@ -27,6 +27,7 @@
   /** Longer texts are messages of users' code. */
   const LONGEST = 600;
 
+  let table = [];
   let rules = [];
   const known = new Map();
 
@@ -110,13 +111,20 @@
     });
   }
 
+  function begin(language) {
+    rules = [...table, ...labels(language)].map(makeRule).sort((a, b) => b.weight - a.weight);
+    known.clear();
+    RED.nodes.eachNode((node) => translateBadge(node, node.status));
+  }
+
   async function load() {
     const language = localStorage.getItem('editor-language') || RED.i18n.lang();
     if (!LANGUAGES.includes(language)) return;
     const response = await fetch(`resources/${PACKAGE}/said/${language}.json`);
-    const table = Object.entries(await response.json());
-    rules = [...table, ...labels(language)].map(makeRule).sort((a, b) => b.weight - a.weight);
-    RED.nodes.eachNode((node) => translateBadge(node, node.status));
+    table = Object.entries(await response.json());
+    begin(language);
+    // The catalogs of the nodes come later than this plugin.
+    RED.events.on('flows:loaded', () => begin(language));
     RED.comms.subscribe('status/#', (topic, status) => translateBadge(RED.nodes.node(topic.split('/')[1]), status));
   }
 

@@ -6,6 +6,7 @@
 (() => {
   'use strict';
 
+  const said = (sentence) => window.modelet.said?.(sentence) ?? sentence;
   const FAILURES = { 0: 'unreachable', 401: 'forbidden', 403: 'forbidden', 404: 'unknown' };
 
   function nameOf(id) {
@@ -30,7 +31,7 @@
     const lines = endpoints.map(({ method, path, reason }) => {
       const how = node._(`modelet-stage.endpoint.${reason === null ? 'compiled' : 'flow'}`);
       // The catalog must not interpolate what users have named.
-      return $('<div>').text(`${method} ${path}: ${how} ${reason ?? ''}`.trim());
+      return $('<div>').text(`${method} ${path}: ${how} ${said(reason ?? '')}`.trim());
     });
     form.find('#modelet-stage-endpoints').empty().append(lines);
     form.find('#modelet-stage-endpoints-row').toggle(lines.length > 0);
@@ -71,7 +72,7 @@
       if (!answer?.handler) return;
       form.find('#modelet-stage-handler').text(describeHandler(node, answer.handler));
       const route = answer.route?.text;
-      form.find('#modelet-stage-route').text(route || '');
+      form.find('#modelet-stage-route').text(said(route || ''));
       form.find('#modelet-stage-route-row').toggle(Boolean(route));
       form.find('#modelet-stage-deployed').show();
       showEndpoints(node, form, answer.endpoints || []);

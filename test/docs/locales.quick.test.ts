@@ -14,6 +14,9 @@ const SOURCE = 'en-US';
 const LANGUAGES = readdirSync(FOLDER);
 const FILES = readdirSync(join(FOLDER, SOURCE));
 
+/** Names and symbols that no language changes. */
+const SAME = /^(?:TLS|PromQL|D|B|N|max_SYS|Node-RED|p50|p99|pid __pid__|Softmax|WebSocket|ms|\{.*\})$/;
+
 function read(language: string, file: string): string {
   return readFileSync(join(FOLDER, language, file), 'utf8');
 }
@@ -47,6 +50,16 @@ for (const language of LANGUAGES.filter((other) => other !== SOURCE)) {
         for (const [key, text] of source) assert.deepEqual(fixedParts(texts.get(key) ?? ''), fixedParts(text), key);
       });
     }
+
+    test('no text is the English one, except names, units and code', () => {
+      const english = FILES.filter((name) => name.endsWith('.json')).flatMap((file) => {
+        const source = new Map(textsOf(JSON.parse(read(SOURCE, file)) as Catalog));
+        return textsOf(JSON.parse(read(language, file)) as Catalog).filter(
+          ([key, text]) => source.get(key) === text && !SAME.test(text) && !key.includes('.placeholder.'),
+        );
+      });
+      assert.deepEqual(english, []);
+    });
 
     for (const file of FILES.filter((name) => name.endsWith('.html'))) {
       test(`${file} has every paragraph and all code`, () => {

@@ -28,7 +28,11 @@ async function speaker(file: string): Promise<(sentence: string) => string> {
     window: {},
     localStorage: { getItem: () => language },
     i18next: { getResourceBundle: catalogIn },
-    RED: { nodes: { eachNode: () => undefined }, comms: { subscribe: () => undefined } },
+    RED: {
+      nodes: { eachNode: () => undefined },
+      comms: { subscribe: () => undefined },
+      events: { on: () => undefined },
+    },
     fetch: () => Promise.resolve({ json: () => Promise.resolve(tableIn(file)) }),
   });
   runInContext(readFileSync(join(RESOURCES, 'said.js'), 'utf8'), context);
@@ -45,6 +49,7 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
   ['looper has run one call for 40 s, where 12 ms is usual: restart it, or set a run timeout.', 'looper'],
   ['normalise: 3 x invalid_input: image must be array', 'normalise invalid_input image must be array'],
   ['scale: worker 1 died 12 s ago: was killed by SIGKILL', 'scale SIGKILL'],
+  ['open: room for 3 requests, 2 in flight; N 5 = 8 x (D 0.7 - B 0.05)'],
   ['3 wait at gate batch: closed: 4 % free, 5 % kept.', 'batch'],
   ['digit serves with fewer workers: 1 of 2 ready.', 'digit'],
   ['Batch size: must be <= 10000; got 10001'],
@@ -53,6 +58,7 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
   ['closed: sample 7.2 s old, older than 5 s; opens when the source answers'],
   ['closed: 4 % free, 5 % kept (0.96); opens when more than 5 % is free'],
   ['Drop key camera has no effect: When full does not drop the oldest items', 'camera'],
+  ['normalise → classify; ends there because its output goes to a debug node', 'normalise classify debug'],
   ['Version A, B and C failed', 'Version A, B and C failed'],
 ];
 /** Words that every language has as they are. */

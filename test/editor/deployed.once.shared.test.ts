@@ -5,3 +5,4 @@ import './deployed/cpu-picker.test.ts';
 import './deployed/gate.test.ts';
 import './deployed/sidebar-picture.test.ts';
 import './deployed/dashboard-page.test.ts';
+import './deployed/chinese.test.ts';
