@@ -107,7 +107,7 @@ function compileSource(properties: GateSettings): GateSource {
       return { kind, context, key: text('key'), value };
     case 'aimd': {
       const { minWindow, maxWindow, increase, decreaseFactor, holdMs } = properties;
-      if (minWindow > maxWindow) throw invalid(`minWindow: ${minWindow} is more than the Largest window, ${maxWindow}`);
+      if (minWindow > maxWindow) throw invalid(`minWindow: ${minWindow} is more than the Maximum window, ${maxWindow}`);
       return { kind, minWindow, maxWindow, increase, decreaseFactor, holdMs };
     }
     case 'composite':

@@ -70,7 +70,7 @@ function isClosed(cause: Closed, { state, rule, raw, everyMs, source }: Explaine
 
 /** Returns the warning that samples go stale between measurements. The editor shows it even while the gate is open. */
 export function tooRare(everyMs: number, staleMs: number): string {
-  return `scraped every ${seconds(everyMs)}, stale after ${seconds(staleMs)}; make "Too old after" more than twice the interval`;
+  return `scraped every ${seconds(everyMs)}, stale after ${seconds(staleMs)}; make "Maximum sample age" more than twice the interval`;
 }
 
 function refused({ agoMs, waitMs, needsSample }: Extract<Cause, { tag: 'refused' }>): string {

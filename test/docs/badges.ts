@@ -227,7 +227,7 @@ export const BADGES: readonly Shown[] = [
     node: 'gate',
     badge: gateBadge(gate({ source: { available: true, rare: 'scraped every 60 s' } as GateSnapshot['source'] })),
     meaning:
-      'The source measures less often than *Too old after*, so the gate closes between samples. Raise *Too old after*',
+      'The source measures less often than *Maximum sample age*, so the gate closes between samples. Raise *Maximum sample age*',
   },
   {
     node: 'gate',

@@ -180,7 +180,7 @@ function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, 
   const maxSys = config.maxSys ?? workers.length * config.maxConcurrency;
   if (most >= maxSys * (1 - config.baseline)) return null;
   const holds = `stage ${name || stage} holds at most ${most}: ${capacity} that wait and ${running} that run`;
-  return `it never closes: max_SYS is ${round(maxSys)}, and ${holds}; lower "Each worker takes" or "Total capacity"`;
+  return `it never closes: max_SYS is ${round(maxSys)}, and ${holds}; lower "Concurrency per worker" or "Total capacity"`;
 }
 
 function timesOf({ config, limits }: Pick<DeployedGate, 'config' | 'limits'>): (string | null)[] {
@@ -191,7 +191,7 @@ function timesOf({ config, limits }: Pick<DeployedGate, 'config' | 'limits'>): (
       ? `it closes between readings: a sample is stale after ${staleMs} ms, and the next is read after ${intervalMs} ms`
       : null,
     leaseMs < longest
-      ? `an admitted request counts as gone after ${leaseMs} ms ("Given up after"), but may take ${longest} ms: more run than it counts`
+      ? `an admitted request counts as gone after ${leaseMs} ms ("Lease time"), but may take ${longest} ms: more run than it counts`
       : null,
   ];
 }

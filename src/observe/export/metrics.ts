@@ -248,7 +248,7 @@ const GATES: readonly Metric[] = [
   ofGate(
     'counter',
     'modelet_gate_lost_total',
-    'Admitted requests without a result within "Given up after" (leaseMs)',
+    'Admitted requests without a result within "Lease time" (leaseMs)',
     ({ lost }) => lost,
   ),
   ofGate('gauge', 'modelet_gate_source_available', '1 if the last reading of the source gave a sample', ({ source }) =>

@@ -111,7 +111,7 @@ test('the dialog of a gate refuses values that it cannot use, and says why', asy
     await editor.open('gate');
     const form = new Form(editor);
     await tryAll(form, [
-      { property: 'baseline', bad: [['1.01', /^Keep free for others: must be from 0 to 100 %$/]], good: '0.3' },
+      { property: 'baseline', bad: [['1.01', /^Keep free: must be from 0 to 100 %$/]], good: '0.3' },
       { property: 'maxSys', bad: [['some', /^Total capacity: must be a number/]], good: '' },
     ]);
     await form.set({ source: 'prometheus', query: 'load' });
@@ -229,7 +229,7 @@ test('the dialog of a gate suggests a longer sample age for Prometheus, keeps a 
     await editor.ok();
     assert.deepEqual(await validityOf(editor, 'gate'), {
       valid: false,
-      errors: ['PromQL of the capacity: a bracket or a quote does not close'],
+      errors: ['Capacity PromQL: a bracket or a quote does not close'],
     });
   });
 });

@@ -19,7 +19,7 @@ test('the dialog of a batcher refuses values that it cannot use, and says why', 
     await tryAll(form, numberTrials('modelet-batcher'));
 
     // A wait of another policy is of no consequence once it is greedy again.
-    await form.assertRefuses('maxWaitMs', 'soon', /^Longest wait: must be a number from 0 to 60000$/);
+    await form.assertRefuses('maxWaitMs', 'soon', /^Maximum wait: must be a number from 0 to 60000$/);
     await form.set({ policy: 'greedy' });
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
@@ -29,7 +29,7 @@ test('the dialog of a batcher refuses values that it cannot use, and says why', 
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), {
       valid: false,
-      errors: ['Longest wait: must be a number from 0 to 60000'],
+      errors: ['Maximum wait: must be a number from 0 to 60000'],
     });
   });
 });

@@ -102,7 +102,7 @@ describe('a gate that ends', () => {
     );
     await held.open();
     assert.equal((await first).status, 200);
-    await until('the badge says why', () => red.badges.get('gate')?.text?.startsWith('Keep free for others: '));
+    await until('the badge says why', () => red.badges.get('gate')?.text?.startsWith('Keep free: '));
   });
 
   test('answers its waiting requests 503 when flows stop for good', async () => {

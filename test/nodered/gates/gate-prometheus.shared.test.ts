@@ -66,7 +66,7 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
       const response = await fetch(`${red.url}/admin/modelets/gates/impatient`);
       const { warnings } = (await response.json()) as { readonly warnings: readonly string[] };
       return warnings.some((warning) =>
-        /^scraped every .*; make "Too old after" more than twice the interval$/.test(warning),
+        /^scraped every .*; make "Maximum sample age" more than twice the interval$/.test(warning),
       );
     });
     assert.doesNotMatch(red.badges.get('follows')?.text ?? '', /scrape/);
