@@ -15,7 +15,7 @@ const LANGUAGES = readdirSync(FOLDER);
 const FILES = readdirSync(join(FOLDER, SOURCE));
 
 /** Names and symbols that no language changes. */
-const SAME = /^(?:TLS|PromQL|D|B|N|max_SYS|Node-RED|p50|p99|pid __pid__|Softmax|Top p|u?int8|WebSocket|ms|\{.*\})$/;
+const SAME = /^(?:TLS|PromQL|D|B|N|max_SYS|Node-RED|p\d\d|pid __pid__|Softmax|Top p|u?int8|WebSocket|ms|\{.*\})$/;
 
 function read(language: string, file: string): string {
   return readFileSync(join(FOLDER, language, file), 'utf8');
