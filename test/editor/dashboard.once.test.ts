@@ -12,7 +12,7 @@ import { freePort } from '../fixtures/free-port.ts';
 import { pidsOf } from '../fixtures/node-red.ts';
 import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { EditorPage } from './editor-page.ts';
+import { type EditorNode, EditorPage } from './editor-page.ts';
 import { takePicture, UPDATES_PICTURES } from './picture.ts';
 
 const SIZE = { width: 1400, height: 1130 };
@@ -120,13 +120,20 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
   });
 });
 
-/** In the editor every node is known and valid, as after an import. */
+/** In the editor every node is known and valid, as after an import. A button adds the page of another runtime. */
 async function assertDrawn(browser: TestBrowser, { url }: Started): Promise<void> {
   const editor = await EditorPage.open(await browser.context.newPage(), { editorUrl: `${url}/editor/` });
-  const nodes = [...(await editor.nodes()), ...(await editor.configNodes())];
-  assert.ok(nodes.some(({ type }) => type === 'ui-chart'));
+  const all = async (): Promise<EditorNode[]> => [...(await editor.nodes()), ...(await editor.configNodes())];
+  const count = async (type: string): Promise<number> => (await all()).filter((node) => node.type === type).length;
+  const [charts, pages] = [await count('ui-chart'), await count('ui-page')];
+  assert.ok(charts > 0);
+  const metrics = (await all()).find(({ type }) => type === 'modelet-metrics')?.id ?? '';
+  await editor.open(metrics);
+  await editor.page.locator('#modelet-metrics-nodes').click();
+  await until('the page is there once more', async () => (await count('ui-page')) === pages + 1);
+  assert.deepEqual([await count('ui-chart'), await count('ui-base'), await count('ui-theme')], [2 * charts, 1, 1]);
   assert.deepEqual(
-    nodes.filter(({ valid, type }) => !valid || type === 'unknown'),
+    (await all()).filter(({ valid, type }) => !valid || type === 'unknown'),
     [],
   );
   await editor.page.close();

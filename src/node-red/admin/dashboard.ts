@@ -43,9 +43,9 @@ const OF_RUNTIME = {
   errors: 'errors',
   requestsPerSecond: 'requests per second',
   errorsPerSecond: 'errors per second',
-  p50: 'half of the results',
-  p95: '95 of 100 results',
-  p99: '99 of 100 results',
+  p50: 'median',
+  p95: '95 % within',
+  p99: '99 % within',
   backlog: 'open requests',
 } as const;
 const OF_STAGE = {

@@ -103,7 +103,7 @@ describe('pipeline metrics', () => {
       expected,
     );
     const label = (of: string): unknown => series.find(({ topic }) => topic === of)?.label;
-    assert.deepEqual([label('p50'), label('work busy')], ['half of the results', 'work: busy workers']);
+    assert.deepEqual([label('p50'), label('work busy')], ['median', 'work: busy workers']);
     const index = sent.all.findIndex((message) => interval(message) === of);
     assert.deepEqual(sent.stages[index]?.payload, [{ stage: 'work', ...stages['work'] }]);
   });
