@@ -44,6 +44,15 @@
       .show();
   }
 
+  /** A path that leads to a file says itself where it starts. */
+  function describeBase(node, line, { base, exists }) {
+    line.toggle(!exists && base !== undefined).empty();
+    line.append(
+      $('<span>').text(`${node._('modelet-stage.files.base')} `),
+      $('<span class="modelet-path">').text(base),
+    );
+  }
+
   function portText(node, side, { name, type, shape }) {
     const dimensions = shape.map((dimension) => (dimension === '' ? '?' : dimension)).join(', ');
     return `${node._(`modelet-stage.ports.${side}`)} ${name}: ${type} [${dimensions}]`;
@@ -74,17 +83,23 @@
     const resolved = form.find('#modelet-stage-resolved').empty().hide();
     const sample = form.find('#modelet-stage-sample').show();
     const ports = form.find('#modelet-stage-ports').empty();
+    const create = form.find('#modelet-stage-create').hide();
     showFolder(node, form, source);
-    if (!isSource(source) || field.val().trim() === '') return;
-    // Without an answer (an older runtime half) the lines stay empty.
-    ask('modelets/resolve', field, (answer) => {
+    if (!isSource(source)) return;
+    const isBlank = field.val().trim() === '';
+    const described = (answer) => {
+      // Without an answer (an older runtime half) the lines stay empty.
       if (!answer) return;
+      describeBase(node, form.find('#modelet-stage-base'), answer);
+      if (isBlank) return;
       describePath(node, resolved, answer);
+      create.toggle(answer.isCreatable === true);
       // Code to start with is for a file that is yet to be written.
       sample.toggle(!answer.exists);
       form.find('#modelet-stage-ports-row').toggle(source === 'onnx' && answer.exists);
-    });
-    if (source !== 'onnx') return;
+    };
+    ask('modelets/resolve', field, described, { source });
+    if (source !== 'onnx' || isBlank) return;
     // Reading them takes a process: this is called when the path has come to rest.
     ports.text(node._('modelet-stage.ports.reading'));
     ask('modelets/onnx', field, (answer, status) => {

@@ -1,7 +1,7 @@
 /** The folders in which the files and modules of stages are looked up. They follow from Node-RED's settings. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { liesIn, resolveFile, resolveFolder } from './paths.ts';
+import { liesIn, OWN_ROOT, resolveFile, resolveFolder } from './files/paths.ts';
 
 /** The settings of Node-RED that name folders. */
 export interface FolderSettings {
@@ -36,12 +36,18 @@ export function resolveModeletFile(settings: FolderSettings, path: string, of?: 
   return (of === 'folder' ? resolveFolder : resolveFile)(path, baseFolder(settings));
 }
 
-/** Whether a file lies in one of the folders for files of flows: base folder, modules folder or user directory. */
-export function isFileOfFlows(settings: FolderSettings, file: string): boolean {
-  return liesIn(file, [baseFolder(settings), modulesFolder(settings), userFolder(settings)]);
+/** Returns the folders for files of flows, that for relative paths first. */
+export function flowFolders(settings: FolderSettings): readonly string[] {
+  return [...new Set([baseFolder(settings), modulesFolder(settings), userFolder(settings)])];
 }
 
-function baseFolder(settings: FolderSettings): string {
+/** Whether a file lies in one of the folders for files of flows or in this package. */
+export function isFileOfFlows(settings: FolderSettings, file: string): boolean {
+  return liesIn(file, [OWN_ROOT, ...flowFolders(settings)]);
+}
+
+/** Returns the folder at which relative paths start. */
+export function baseFolder(settings: FolderSettings): string {
   return settings.fileWorkingDirectory ?? modulesFolder(settings);
 }
 

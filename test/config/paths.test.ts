@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { resolveFile } from '../../src/config/paths.ts';
+import { resolveFile } from '../../src/config/files/paths.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), 'modelet-paths-')));

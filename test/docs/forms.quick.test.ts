@@ -19,6 +19,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   modules: 'modules-list.js',
   giveRuntime: 'stage-runtime.js',
   stageFile: 'stage-file.js',
+  fileBrowser: 'file-browser.js',
   showDeployedStage: 'stage-deployed.js',
   formTabs: 'form-tabs.js',
   onnxOptions: 'onnx-options.js',

@@ -1,9 +1,5 @@
 /** The admin routes for the editor's dialogs and for people with curl. Each route requires a permission. */
-import type { Request } from 'express';
 import type { NodeAPI } from 'node-red';
-import { isFileOfFlows, resolveModeletFile } from '../../config/folders.ts';
-import { lookIntoFolder } from '../../config/tasks/model-folder.ts';
-import { TASK_NAMES, type TaskName } from '../../core/model.ts';
 import { isVersionAction } from '../../core/versions.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
@@ -13,10 +9,10 @@ import { serveConversions } from '../functions/convert-route.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { DashboardPage } from './dashboard-page.ts';
 import { endpointViews } from './endpoint-view.ts';
+import { serveFiles } from './file-routes.ts';
 import { serveInstall } from './install-route.ts';
 import { serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
-import { serveOnnx } from './onnx-route.ts';
 import { nameOwnAddress } from './own-address.ts';
 import { serveTrials } from './trial-route.ts';
 import { serveWiring } from './wiring-route.ts';
@@ -68,16 +64,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     response.json({ allowed, engine, workers: pinnedWorkers(pipeline, allowed) });
   });
 
-  RED.httpAdmin.get('/modelets/resolve', mayRead, (request, response) => {
-    const path = String(request.query['path'] ?? '');
-    try {
-      response.json({ ...resolved(RED, path, request.query), exists: true });
-    } catch (thrown) {
-      response.json({ path, exists: false, error: (thrown as Error).message });
-    }
-  });
-
-  serveOnnx(RED, pipeline, mayWrite);
+  serveFiles(RED, pipeline, { mayRead, mayWrite });
   serveTrials(RED, pipeline);
   serveInstall(RED, mayWrite);
   serveWiring(RED);
@@ -149,13 +136,4 @@ function pinnedWorkers(pipeline: Pipeline, allowed: readonly number[]): object[]
       cpus === null || allowed.every((core) => cpus.includes(core)) ? [] : { stage: id, name, worker: index, cpus },
     ),
   );
-}
-
-/** Returns the absolute path of a file, or of the folder of a known model, into which it looks if that may be read. */
-function resolved(RED: NodeAPI, path: string, { task, precision = 'auto' }: Request['query']): object {
-  if (!TASK_NAMES.includes(task as TaskName)) return { path: resolveModeletFile(RED.settings, path) };
-  const folder = resolveModeletFile(RED.settings, path, 'folder');
-  return isFileOfFlows(RED.settings, folder)
-    ? lookIntoFolder(folder, task as TaskName, String(precision))
-    : { path: folder };
 }

@@ -90,6 +90,23 @@ async function lookAtTabs(editor: EditorPage, type: string, form: Form): Promise
   return faults;
 }
 
+/** The first tab of a stage has other fields for each source. */
+async function lookAtSources(editor: EditorPage, form: Form): Promise<string[]> {
+  const faults: string[] = [];
+  for (const source of ['onnx', 'python', 'file']) {
+    await form.set({ source });
+    if (source === 'file') {
+      await form.set({ path: 'no-such.js' });
+      await editor.page.locator('#modelet-stage-create').waitFor();
+      await editor.page.locator('#modelet-stage-browse').click();
+      await editor.page.locator('#modelet-stage-files button').first().waitFor();
+    }
+    faults.push(...(await look(editor, `modelet-stage-${source}`)));
+  }
+  await form.set({ source: 'inline' });
+  return faults;
+}
+
 test('every tab of every dialog fits in, and each control has a name and can be read in both themes', async () => {
   await session.inEditor([], async (editor) => {
     const faults: string[] = [];
@@ -105,6 +122,7 @@ test('every tab of every dialog fits in, and each control has a name and can be 
       await editor.open(id);
       faults.push(...(await lookAtTabs(editor, type, new Form(editor))));
       if (type === 'modelet-stage') {
+        faults.push(...(await lookAtSources(editor, new Form(editor))));
         await editor.openConfig('runtime');
         faults.push(...(await lookAtTabs(editor, 'modelet-runtime', new Form(editor, 'config'))));
         await editor.openConfig('keys', 'add');

@@ -60,6 +60,87 @@ test('for a file that does not exist the dialog has a class to copy, and for an 
   });
 });
 
+test('a file is found in the folders that the dialog lists, by mouse and by keyboard', async () => {
+  const { userDir } = session.nodeRed;
+  mkdirSync(join(userDir, 'shelf', 'inner'), { recursive: true });
+  writeFileSync(join(userDir, 'shelf', 'inner', 'model.js'), 'export default (input) => input;\n');
+  writeFileSync(join(userDir, 'shelf', 'notes.txt'), '');
+  await session.inEditor([], async (editor) => {
+    await editor.open(await editor.dragFromPalette('modelet-stage', 400, 100));
+    const form = new Form(editor);
+    await form.set({ source: 'file' });
+    const { page } = editor;
+    const panel = page.locator('#modelet-stage-files');
+    const entry = (name: string) => panel.getByRole('button', { name, exact: true });
+    await page.locator('#modelet-stage-base', { hasText: `Relative paths start at ${userDir}` }).waitFor();
+    await page.getByRole('button', { name: 'Browse the folders for files' }).click();
+    await panel.locator('.modelet-path', { hasText: userDir }).waitFor();
+    await entry('shelf').click();
+    await entry('inner').waitFor();
+    assert.deepEqual(await panel.getByRole('button').allTextContents(), [' one folder up', ' inner']);
+    // The first entry has the focus.
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await entry('model.js').waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await panel.waitFor({ state: 'hidden' });
+    assert.equal(await editor.field('path').inputValue(), 'shelf/inner/model.js');
+    await page.locator('#modelet-stage-resolved .modelet-good').waitFor();
+    // It begins at the folder of the file, and Escape leaves the path alone.
+    await page.locator('#modelet-stage-browse').click();
+    await entry('model.js').waitFor();
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'hidden' });
+    assert.equal(await editor.field('path').inputValue(), 'shelf/inner/model.js');
+    await form.set({ path: 'no/such/folder.js' });
+    await page.locator('#modelet-stage-browse').click();
+    await entry('shelf').waitFor();
+    await editor.cancel();
+  });
+});
+
+test('a button creates a file that is missing, which runs as it is, and none of the dialog replaces one', async () => {
+  const { userDir } = session.nodeRed;
+  await session.inEditor([], async (editor) => {
+    await editor.open(await editor.dragFromPalette('modelet-stage', 400, 100));
+    const form = new Form(editor);
+    const { page } = editor;
+    const create = page.getByRole('button', { name: 'Create this file' });
+    for (const [source, predict, path, sample, result] of [
+      ['file', 'batch', 'fresh/batch.mjs', '[1]', '['],
+      ['python', 'item', 'fresh/deep/item.py', '"told"', '"told"'],
+    ] as const) {
+      if (source === 'python' && WITHOUT_PYTHON) continue;
+      await form.set({ source, predict, path });
+      await create.click();
+      await page.locator('#modelet-stage-created', { hasText: 'Created.' }).waitFor();
+      await page.locator('#modelet-stage-resolved .modelet-good').waitFor();
+      await create.waitFor({ state: 'hidden' });
+      const start = `${predict}.${source === 'python' ? 'py' : 'js'}`;
+      const wanted = readFileSync(join(repositoryRoot, 'resources', 'start', start), 'utf8');
+      assert.equal(readFileSync(join(userDir, path), 'utf8'), wanted);
+      await page.getByLabel('Input (JSON)').fill(sample);
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+      await page.locator('#modelet-stage-test-result', { hasText: result }).waitFor();
+    }
+    // Another person creates the file meanwhile.
+    await form.set({ source: 'file', path: 'fresh/late.js' });
+    await create.waitFor();
+    writeFileSync(join(userDir, 'fresh', 'late.js'), 'kept');
+    await create.click();
+    await page.locator('#modelet-stage-created', { hasText: 'is there already' }).waitFor();
+    assert.equal(readFileSync(join(userDir, 'fresh', 'late.js'), 'utf8'), 'kept');
+    assert.match(editor.problems.splice(0).join(), /409/);
+    for (const path of ['../outside.js', 'fresh/late.js', 'fresh/late.txt']) {
+      await form.set({ path });
+      await page.locator('#modelet-stage-resolved', { hasText: path.replace('../', '') }).waitFor();
+      assert.equal(await create.isVisible(), false, path);
+    }
+    await editor.cancel();
+  });
+});
+
 test('a button installs what a Python file lacks, and the stage starts without a restart of Node-RED', {
   skip: WITHOUT_PYTHON,
 }, async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { resolveFile } from '../../../src/config/paths.ts';
+import { resolveFile } from '../../../src/config/files/paths.ts';
 import type { FlowNode } from '../../fixtures/node-red.ts';
 import { NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';

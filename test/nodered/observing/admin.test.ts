@@ -128,6 +128,7 @@ describe('admin routes: permissions', () => {
 
   for (const [what, path] of [
     ['reading a model', '/admin/modelets/onnx?path=package.json'],
+    ['looking for files', '/admin/modelets/files?source=file'],
     ['looking for packages', '/admin/modelets/packages?source=onnx'],
     ['following an installation', '/admin/modelets/packages/installation'],
   ] as const) {
@@ -144,6 +145,15 @@ describe('admin routes: permissions', () => {
     assert.equal((await post('/admin/modelets/packages', 'reader')).status, 401);
     // There is nothing to install for no source.
     assert.equal((await post('/admin/modelets/packages', 'operator')).status, 400);
+  });
+
+  test('creating a file, which is code, needs the permission to deploy', async () => {
+    for (const token of [undefined, 'made-up', 'injector', 'reader', 'operator']) {
+      assert.equal((await post('/admin/modelets/files', token)).status, 401, token);
+    }
+    // Without a path, there is nothing to create.
+    assert.equal((await post('/admin/modelets/files', 'developer')).status, 400);
+    assert.equal((await post('/admin/modelets/files', 'owner')).status, 400);
   });
 
   test('testing a stage, which runs code, needs the permission to deploy', async () => {
@@ -286,6 +296,39 @@ describe('admin routes: answers', () => {
     const missing = await read<Answer>('/admin/modelets/resolve?path=no/such.js');
     assert.equal(missing.exists, false);
     assert.match(missing.error ?? '', /no file .*no\/such\.js/);
+  });
+
+  test('resolve says where relative paths start, and whether a missing file can be created', async () => {
+    type Answer = { base: string; isCreatable: boolean };
+    const ask = (path: string, source: string) =>
+      read<Answer>(`/admin/modelets/resolve?path=${encodeURIComponent(path)}&source=${source}`);
+    for (const [path, source, isCreatable] of [
+      ['', 'file', false],
+      ['no/such.js', 'file', true],
+      ['no/such.js', 'python', false],
+      ['../no/such.js', 'file', false],
+    ] as const) {
+      const answer = await ask(path, source);
+      assert.deepEqual([answer.base, answer.isCreatable], [nodeRed.userDir, isCreatable], path);
+    }
+  });
+
+  test('files lists a folder and creates a file, and answers a refusal with its reason', async () => {
+    const headers = { Authorization: 'Bearer owner', 'Content-Type': 'application/json' };
+    const create = (path: string) =>
+      nodeRed.post('/admin/modelets/files', { path, source: 'python', predict: 'item' }, { headers });
+    const list = (folder: string) => get(`/admin/modelets/files?source=python&folder=${folder}`, 'operator');
+    assert.equal((await list('..')).status, 403);
+    const created = await create('made/model.py');
+    assert.deepEqual(
+      [created.status, await created.json()],
+      [201, { path: join(nodeRed.userDir, 'made', 'model.py') }],
+    );
+    const again = await create('made/model.py');
+    assert.deepEqual([again.status, ((await again.json()) as { code: string }).code], [409, 'exists']);
+    assert.equal((await create('../model.py')).status, 403);
+    const { entries } = (await (await list('made')).json()) as { entries: readonly object[] };
+    assert.deepEqual(entries, [{ name: 'model.py', kind: 'file', path: 'made/model.py' }]);
   });
 
   test('nodes names the handler of the errors of a stage and the end of its route', async () => {

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 /** A path with this prefix is a file of this package, wherever the package is installed. */
 const OWN_NAME = '@modelet/node-red-pipeline/';
-const OWN_ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+export const OWN_ROOT: string = fileURLToPath(new URL('../../../../', import.meta.url));
 const EXAMPLES = join(OWN_ROOT, 'examples');
 
 /**
@@ -37,10 +37,10 @@ export function resolveFolder(path: string, base: string): string {
   return folder;
 }
 
-/** Whether an existing file lies in one of the folders or in this package, after all links are resolved. */
+/** Whether an existing file or folder lies in one of the folders, or is one of them, after all links are resolved. */
 export function liesIn(file: string, folders: readonly string[]): boolean {
   const place = realpathSync(file);
-  return [OWN_ROOT, ...folders].some((folder) => {
+  return folders.some((folder) => {
     if (!existsSync(folder)) return false;
     const way = relative(realpathSync(folder), place);
     return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
