@@ -114,8 +114,9 @@
       });
     };
 
+    const chosen = task.val();
     group(node, task);
-    task.val(node.task);
+    task.val(chosen);
     task.on('change', () => {
       if (form.find('#node-input-source').val() === 'task') forget();
       draw();

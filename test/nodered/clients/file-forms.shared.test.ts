@@ -1,8 +1,20 @@
-/** Forms with files: what their senders are told where the file, or the end of the form, is missing. */
+/**
+ * Forms with files: what their senders are told where the file, or the end of the form, is missing; and pictures that a
+ * known model names.
+ */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
 import { catchNode, func, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { KNOWN, type KnownModel, writeKnownModel } from '../../fixtures/known-models.ts';
 import { useNodeRed } from '../../fixtures/node-red.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'modelet-known-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const model = writeKnownModel(folder, KNOWN['image-classification'] as KnownModel);
+const known = { source: 'task', task: 'image-classification', model, init: '{"topK":1}' };
 
 const red = useNodeRed({
   flows: [
@@ -14,6 +26,10 @@ const red = useNodeRed({
     stage('nested', 'return { got: input };', 'out', { input: 'payload.image.data' }),
     { ...httpIn('in plain', '/plain', 'answer'), upload: true },
     func('answer', 'msg.payload = { files: msg.req.files.length }; return msg;', 'out'),
+    httpIn('in picture', '/picture', 'name picture'),
+    stage('name picture', '', 'out', known),
+    { ...httpIn('in form', '/form', 'name file'), upload: true },
+    stage('name file', '', 'out', { ...known, input: 'req.files[0]' }),
     httpOut('out'),
     catchNode('catch', 'body'),
     func('body', 'msg.payload = { error: { code: msg._error.code, message: msg._error.message } }; return msg;', 'out'),
@@ -88,4 +104,29 @@ test('the error for a body without the part that a stage reads names that part',
     assert.equal(status, 422);
     assert.equal(error?.message, 'payload.image is missing: the stage reads msg.payload.image.data');
   }
+});
+
+describe('a known model behind an endpoint', () => {
+  /** One pixel, blue. */
+  const picture = Buffer.from(
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYPgPAAEDAQAIicLsAAAAAElFTkSuQmCC',
+    'base64',
+  );
+  const labels = ({ text }: Answer): string[] => (JSON.parse(text) as { label: string }[]).map(({ label }) => label);
+
+  test('names a picture that is the body, a file of a form, or base64 in JSON with options', async () => {
+    const answers = await Promise.all([
+      send('/picture', picture as unknown as string, { 'Content-Type': 'image/png' }),
+      send('/form', form({ any: new Blob([picture]) })),
+      send('/picture', JSON.stringify({ input: picture.toString('base64'), options: { topK: 2 } }), {
+        'Content-Type': 'application/json',
+      }),
+    ]);
+    assert.deepEqual(answers.map(labels), [['blue'], ['blue'], ['blue', 'green']]);
+  });
+
+  test('answers a file that is no picture with its code', async () => {
+    const { status, error } = await send('/picture', 'no picture', { 'Content-Type': 'image/png' });
+    assert.deepEqual([status, error?.code], [422, 'invalid_input']);
+  });
 });
