@@ -30,7 +30,7 @@ const NAME_PROPERTIES = [
 ];
 /** Phrases without a clear subject, with what to say instead. */
 const PHRASES = [
-  [/\b(?:no|some|any)body\b/i, 'say who: no client, a user, a process'],
+  [/\b(?:no|some|any|every)body\b/i, 'say who: no client, a user, a process'],
   [/\b(?:is|are) none\b(?! of)/i, 'say what is missing or invalid'],
   [/\bof (?:its|their) own\b/i, '"its own X", "a separate X"'],
   [/\bone that\b/i, 'repeat the noun'],

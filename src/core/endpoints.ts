@@ -98,7 +98,7 @@ export interface ListenerSpec {
   readonly cors?: readonly string[];
   /** Default: those of Express, which takes any case and a slash at the end. */
   readonly paths?: PathRules;
-  /** The clients that may use the endpoints; null: everybody. */
+  /** The clients that may use the endpoints; null: any client. */
   readonly keys: readonly ClientKey[] | null;
   readonly endpoints: readonly EndpointSpec[];
 }

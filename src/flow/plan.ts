@@ -101,7 +101,7 @@ function reasonForNoRuntime(config: StageConfig, nodes: CompiledNodes): string |
   if (runtime?.kind !== 'runtime')
     return 'no runtime is selected, or it is disabled: select one in the dialog of the stage';
   if (runtime.config instanceof ModeletError) return `its runtime cannot be used: ${runtime.config.message}`;
-  // Without its keys, everybody could use the stage.
+  // Without its keys, any client could use the stage.
   return faultOfKeys(nodes, runtime.config);
 }
 

@@ -24,7 +24,7 @@ const KEY = /^[\x21-\x7e]{16,512}$/;
 const SHA256 = /^[0-9a-fA-F]{64}$/;
 
 /**
- * Returns the clients; null if everybody may use the endpoints.
+ * Returns the clients; null if any client may use the endpoints.
  * @param path the file; null: none
  * @param keys id of the node for keys that the runtime names; '': none
  * @throws Error that says why there are no clients, never with the text of a key

@@ -56,7 +56,7 @@ const GONE = 499;
  */
 export class Clients {
   readonly #clock: Clock;
-  /** null: everybody may use the endpoints. */
+  /** null: any client may use the endpoints. */
   #clients: readonly Client[] | null = null;
   #usage: ReadonlyMap<string, Usage> = new Map();
   readonly #counts: Map<string, Map<number, number>> = new Map();

@@ -132,7 +132,7 @@ export const runtime = {
       refersTo: 'modelet-keys',
       icon: 'key',
       description:
-        'Id of a `modelet-keys` node: HTTP clients of this runtime need one of its keys. Blank: everybody may send requests',
+        'Id of a `modelet-keys` node: HTTP clients of this runtime need one of its keys. Blank: any client may send requests',
     },
     cors: {
       type: 'string',

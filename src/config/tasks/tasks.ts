@@ -86,7 +86,7 @@ const template = (by: string): TaskOption => ({
 const NORMALIZE: TaskOption = { type: 'boolean', default: true, description: 'Whether a vector gets the length 1' };
 const pooling = (...of: readonly string[]): TaskOption => ({
   ...{ type: 'string', enum: of, default: of[0] as string },
-  description: 'How one vector is made of those of all parts',
+  description: 'How the vectors of all parts become one',
 });
 
 export const TASKS: Readonly<Record<TaskName, Task>> = {
@@ -228,11 +228,11 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
       maxTokens: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 256, description: 'Most new tokens' },
       temperature: {
         ...{ type: 'number', minimum: 0, maximum: 5, default: 0 },
-        description: '0: always the likeliest token',
+        description: '0: always the most likely token',
       },
       topP: {
         ...{ type: 'number', minimum: 0, maximum: 1, default: 1 },
-        description: 'Chooses among the likeliest tokens that have this probability together',
+        description: 'Chooses among the most likely tokens whose probabilities add up to this',
       },
       topK: {
         ...{ type: 'integer', minimum: 0, maximum: 100_000, default: 50 },

@@ -142,7 +142,7 @@ export class ObservationPaths {
     const missing = missingIn(snapshot).map(({ stage, reason }) => ({ stage, reason }));
     const ready =
       missing.length === 0 && (checks ?? []).every(({ error, answers }) => error === null || answers === false);
-    // A message may contain text of the modelet's code, which is not for everybody.
+    // A message may contain text of the modelet's code, which is not for all clients.
     const shown = checks?.map(({ stage, examples, error, answers }) => ({
       stage: this.#plan.stages.find(({ ref }) => ref === stage)?.name ?? '',
       ok: error === null,

@@ -134,7 +134,7 @@ test('the dialog of a runtime refuses values that it cannot use, and marks the s
         bad: [
           ['localhost', /^Listen at: must be a port, host:port or unix:\/path$/],
           ['1.2.3.4:70000', /^Listen at: must be a port/],
-          ['unix:socket', /^Listen at: the path of a socket must be absolute, with 103 characters at most$/],
+          ['unix:socket', /^Listen at: the path of a socket must be absolute, at most 103 characters long$/],
         ],
         good: '[::1]:8080',
       },

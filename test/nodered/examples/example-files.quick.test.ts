@@ -18,7 +18,7 @@ const flows = await Promise.all(
 
 describe('examples: as files', () => {
   test('every node of the palette is in an example', () => {
-    // A broker needs a server that an example cannot bring along, and a key that everybody knows protects nothing.
+    // A broker needs a server that an example cannot bring along, and a public key protects nothing.
     const used = new Set(['modelet-broker', 'modelet-keys', ...flows.flat().map((node) => node.type)]);
     assert.deepEqual(
       Object.keys(NODE_SCHEMAS).filter((type) => !used.has(type)),

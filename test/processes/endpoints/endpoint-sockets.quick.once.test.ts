@@ -151,7 +151,7 @@ async function pinged(hostWith: (heartbeatMs: number) => Promise<TestEndpoint>):
 
 for (const [where, host] of HOSTS) {
   describe(where, () => {
-    test('at an endpoint that everybody may use', async (t) => {
+    test('at an endpoint without keys', async (t) => {
       const endpoint = await host(t, { stages: STAGES }, settings({ maxBytes: 100_000 }));
       await t.test('each message is a request, and its answer is messages, in turn', () => inTurn(endpoint));
       await t.test('a client that does not read stops the generator, and a client that leaves closes it', () =>
