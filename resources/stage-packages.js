@@ -51,8 +51,9 @@
     };
 
     const report = (installation) => {
-      const { state, what, seconds, code, output = '' } = installation;
-      const words = { none: '', failed: `failed.${code}` }[state] ?? state;
+      const { state, what, seconds, code, restarted, output = '' } = installation;
+      const isRestarted = state === 'done' && restarted === node.id;
+      const words = isRestarted ? 'restarted' : ({ none: '', failed: `failed.${code}` }[state] ?? state);
       progress.text(words && say(words, { names: what, seconds })).toggleClass('modelet-bad', state === 'failed');
       // Progress has its last line, a failure all that was kept.
       const lines = output.trim().split('\n');
@@ -94,7 +95,9 @@
     button.on('click', (event) => {
       event.preventDefault();
       button.prop('disabled', true);
-      $.ajax({ url: URL, method: 'POST', contentType: 'application/json', data: JSON.stringify(fields()) })
+      // Node-RED gives the deployed stage new workers after it, also if the dialog is closed by then.
+      const data = JSON.stringify({ ...fields(), stage: node.id });
+      $.ajax({ url: URL, method: 'POST', contentType: 'application/json', data })
         .done((installation) => isOpen && report(installation))
         .fail(({ responseJSON }) => {
           if (!isOpen) return;

@@ -66,23 +66,17 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   serveFiles(RED, pipeline, { mayRead, mayWrite });
   serveTrials(RED, pipeline);
-  serveInstall(RED, mayWrite);
+  serveInstall(RED, mayWrite, (id, source) => {
+    const [, deployed] = pipeline.live.allSettings('stage').find(([stage]) => stage === id) ?? [];
+    return deployed?.source.kind === source && actOnStage(pipeline, id, 'restart');
+  });
   serveWiring(RED);
   serveConversions(RED);
   nameOwnAddress(RED);
 
-  for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
+  for (const action of Object.keys(STAGE_ACTIONS) as (keyof typeof STAGE_ACTIONS)[]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {
-      const id = String(request.params['id']);
-      const { name: stage = null, base = null } = pipeline.deployment.nodes.get(id) ?? {};
-      const service = serviceOf(pipeline, id);
-      if (stage === null || !service || (isVersionAction(action) && base === null)) {
-        response.status(404).end();
-        return;
-      }
-      service.log({ level: 'info', message, stage });
-      service.actOnStage(id, action);
-      response.status(204).end();
+      response.status(actOnStage(pipeline, String(request.params['id']), action) ? 204 : 404).end();
     });
   }
 
@@ -96,6 +90,16 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     if (told) response.json(told);
     else response.status(404).end();
   });
+}
+
+/** Returns whether there is such a stage. */
+function actOnStage(pipeline: Pipeline, id: string, action: keyof typeof STAGE_ACTIONS): boolean {
+  const { name: stage = null, base = null } = pipeline.deployment.nodes.get(id) ?? {};
+  const service = serviceOf(pipeline, id);
+  if (stage === null || !service || (isVersionAction(action) && base === null)) return false;
+  service.log({ level: 'info', message: STAGE_ACTIONS[action], stage });
+  service.actOnStage(id, action);
+  return true;
 }
 
 /** Returns the service of a stage. A version without wires is on no route. */

@@ -6,7 +6,7 @@ import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
-import { Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
+import { type Installation, Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
 import { installedVersion, NPM_PACKAGES, planNpm, suitsMachine } from '../../runtime/service/install/npm-packages.ts';
 import {
   lookAtPython,
@@ -41,15 +41,21 @@ interface InstallState {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler): void {
+/** Gives a stage new workers if it is deployed with this source; returns whether it is. */
+type Restart = (stage: string, source: unknown) => boolean;
+
+export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler, restart: Restart): void {
   const installer = new Installer();
+  /** Id of the stage that has new workers since the last installation. */
+  let restarted: string | null = null;
+  const installation = (): object => ({ ...installer.installation, restarted });
 
   RED.httpAdmin.get('/modelets/packages', mayWrite, (request, response) => {
     look(RED, request.query).then(
       ({ plan, ...standing }) => {
         const refused = plan ? whyRefused(RED.settings as InstallSettings, request.query['source']) : null;
         // `what` names the packages on the button; blank without packages.
-        response.json({ ...standing, what: plan?.what ?? '', refused, installation: installer.installation });
+        response.json({ ...standing, what: plan?.what ?? '', refused, installation: installation() });
       },
       (thrown: unknown) => response.status(statusOf(thrown)).json({ error: asError(thrown).message }),
     );
@@ -57,7 +63,7 @@ export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler): void {
 
   /** Asked again and again while an installation runs: looks at nothing else. */
   RED.httpAdmin.get('/modelets/packages/installation', mayWrite, (_request, response) => {
-    response.json(installer.installation);
+    response.json(installation());
   });
 
   RED.httpAdmin.post('/modelets/packages', mayWrite, (request, response) => {
@@ -67,14 +73,19 @@ export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler): void {
       response.status(403).json({ code: 'not_allowed', error: `the settings of Node-RED forbid it: ${refused}` });
       return;
     }
+    const stage = String(fields['stage'] ?? '');
+    const ended = ({ state }: Installation): void => {
+      if (state === 'done' && restart(stage, fields['source'])) restarted = stage;
+    };
     look(RED, fields).then(
       ({ plan }) => {
         if (!plan) response.status(409).json({ code: 'nothing', error: 'there is nothing to install' });
-        else if (!installer.start(plan))
+        else if (!installer.start(plan, ended))
           response.status(409).json({ code: 'busy', error: 'another installation runs' });
         else {
+          restarted = null;
           RED.log.info(`[modelets] installs ${plan.what}`);
-          response.status(202).json(installer.installation);
+          response.status(202).json(installation());
         }
       },
       (thrown: unknown) => response.status(statusOf(thrown)).json({ code: 'failed', error: asError(thrown).message }),

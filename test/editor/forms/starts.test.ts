@@ -166,12 +166,11 @@ test('a button installs what a Python file lacks, and the stage starts without a
     await editor.page.locator('#modelet-stage-install-log', { hasText: 'No matching distribution' }).waitFor();
     makeWheel(wheels, 'lightgbm');
     await button.click();
-    await state.getByText('Installed: lightgbm.').waitFor();
+    await state.getByText('Installed: lightgbm. The stage restarts its workers with it.').waitFor();
     await row.getByText(join(session.nodeRed.userDir, '.venv')).waitFor();
     await row.getByText('Not installed').waitFor({ state: 'detached' });
     await button.waitFor({ state: 'hidden' });
     await editor.openTab('modelet-stage-live');
-    await editor.page.locator('#modelet-stage-restart').click();
     await editor.page.locator('#modelet-stage-state', { hasText: 'idle, 1 worker' }).waitFor();
     await editor.cancel();
   });

@@ -61,10 +61,10 @@ export class Installer {
     return this.#running?.view ?? this.#last;
   }
 
-  /** Starts an installation; returns whether it could, because only one runs at a time. */
-  start(plan: InstallPlan): boolean {
+  /** Starts an installation, and calls `ended` after it; returns whether it could, because only one runs at a time. */
+  start(plan: InstallPlan, ended: (ended: Installation) => void = () => {}): boolean {
     if (this.#running) return false;
-    void this.run(plan);
+    void this.run(plan).then(ended);
     return true;
   }
 
