@@ -27,19 +27,19 @@ function makeChain(context) {
   const versions = el('div', 'versions-of');
   const besides = el('div', 'besides', el('div', 'caption', text('version.title')), versions);
   const element = el('div', 'chain', way, stages, end, besides);
-  let now = 0;
+  let [now, shownAlone] = [0, null];
   const listIn = (parent) =>
     list(
       parent,
       ({ id }) => id,
       (stage) => {
         const { element: box, update } = makeStage(context, stage);
-        return { element: box, update: (shown) => update(shown, now) };
+        return { element: box, update: (shown) => update(shown, now, shown.id === shownAlone) };
       },
     );
   const [show, showVersions] = [listIn(stages), listIn(versions)];
-  const update = ({ chain, byId, at }) => {
-    now = at;
+  const update = ({ chain, byId, at, alone }) => {
+    [now, shownAlone] = [at, alone];
     const onWay = chain.stages.map((id) => byId.get(id)).filter((stage) => stage !== undefined);
     show(onWay);
     const taking = onWay.flatMap((stage) => stage.versions).map((version) => byId.get(version.stage));
@@ -48,6 +48,7 @@ function makeChain(context) {
     element.classList.toggle('modelet-sb-forked', chain.way !== null);
     setShown(way, chain.way !== null);
     setText(way, chain.way ?? '');
+    setShown(end, !chain.isPart);
     setText(end, said(chain.why));
     setKind(end, chain.unfused ? 'unfused' : 'end');
   };
@@ -108,7 +109,7 @@ export function makeRuntime(context) {
     ({ id }) => id,
     (endpoint) => makeEndpoint(context, endpoint),
   );
-  const update = ({ runtime, at }) => {
+  const update = ({ runtime, at, alone }) => {
     setKind(dot, runtime.state);
     setTitle(dot, runtime.state);
     setText(name, runtime.name || text('runtime.unnamed'));
@@ -128,7 +129,7 @@ export function makeRuntime(context) {
     setText(error, said(runtime.error || ''));
     showWarnings(runtime.warnings);
     const byId = new Map(runtime.stages.map((stage) => [stage.id, stage]));
-    showChains(runtime.chains.map((chain) => ({ chain, byId, at })));
+    showChains(runtime.chains.map((chain) => ({ chain, byId, at, alone })));
     showEndpoints(runtime.endpoints);
   };
   return { element: el('div', 'runtime', head, row, error, warnings, chains, endpoints), update };

@@ -67,12 +67,12 @@ function makeWorkers(context) {
     ({ index }) => index,
     () => makeWorker(context),
   );
-  let hasFailed = false;
-  const update = ({ health, words, workers }) => {
-    // Unfolds when a worker fails, and leaves the rest to who looks.
-    const fails = workers.some(({ error }) => error !== null);
-    if (fails && !hasFailed) element.open = true;
-    hasFailed = fails;
+  let wasOfNote = false;
+  const update = ({ health, words, workers }, isAlone) => {
+    // Unfolds when a worker fails or the stage is shown alone, and leaves the rest to who looks.
+    const isOfNote = isAlone || workers.some(({ error }) => error !== null);
+    if (isOfNote && !wasOfNote) element.open = true;
+    wasOfNote = isOfNote;
     // The error is already above.
     setText(summary, health === 'error' ? text('stage.workers') : said(words));
     show(workers);
@@ -108,6 +108,12 @@ function makeBatches(history) {
       points.map(({ at, fill, rate }) => ({ at, part: isSingle ? (rate === null ? null : rate / most) : fill })),
       now,
     );
+    const [shown, most60] = isSingle
+      ? [count(stage.itemsPerSecond), count(Math.max(0, ...points.map(({ rate }) => rate || 0)))]
+      : [count(stage.meanBatch), count(Math.max(0, ...points.map(({ fill }) => (fill || 0) * stage.maxBatchSize)))];
+    // A name of a user is not interpolated, because i18next would escape it.
+    const words = text(isSingle ? 'stage.rateCurve' : 'stage.batchCurve', { now: shown, most: most60 });
+    svg.setAttribute('aria-label', `${stage.name}: ${words}`);
     setText(caption, text(isSingle ? 'stage.rate' : 'stage.batch'));
     setTitle(element, text(isSingle ? 'stage.rateTip' : 'stage.batchTip', { policy: stage.policy }));
     const size = { size: count(stage.meanBatch), most: stage.maxBatchSize };
@@ -206,7 +212,7 @@ export function makeStage(context, { id }) {
   const figures = [queue.element, batches.element, times];
   const element = el('div', 'stage', head, why, ...figures, versions.element, warnings, workers.element);
   element.dataset.stage = id;
-  const update = (stage, now) => {
+  const update = (stage, now, isAlone) => {
     setKind(element, stage.health);
     setKind(dot, stage.health);
     setTitle(dot, text(`health.${stage.health}`));
@@ -225,7 +231,7 @@ export function makeStage(context, { id }) {
     versions.update(stage);
     queue.update(stage);
     batches.update(stage, now);
-    workers.update(stage);
+    workers.update(stage, isAlone);
   };
   return { element, update };
 }

@@ -7,12 +7,17 @@
 import { makeGate, orderGate } from './gate-live.js';
 import { el, list, setShown, setText, text } from './sidebar-dom.js';
 import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
+import { makeFilterBar, Order, only, Selection } from './sidebar-shown.js';
 import { makeHistory } from './sidebar-stage.js';
 import { makeVerdict } from './sidebar-verdict.js';
 
 const ID = 'modelets';
 const INTERVAL_MS = 1000;
 const STALE_MS = 5000;
+/** Set in the browser once the sidebar has been seen: from then on it never opens by itself. */
+const SEEN_KEY = 'modelet-sidebar-seen';
+/** Height of a curve in px: it takes the room that there is. */
+const CURVE = { low: 22, high: 80 };
 
 /** Returns the id of the node on the canvas; for one inside a subflow that of the instance. */
 function onCanvas(id) {
@@ -21,11 +26,13 @@ function onCanvas(id) {
   return known;
 }
 
-function reveal(id) {
+function reveal(id, selection) {
   const known = onCanvas(id);
   if (!known) return;
-  RED.view.reveal(known);
-  RED.view.select(known);
+  selection.without(() => {
+    RED.view.reveal(known);
+    RED.view.select(known);
+  });
 }
 
 /** Opens the dialog of a node at a property. A node inside a subflow has its dialog there. */
@@ -67,11 +74,42 @@ function section(key, isOpen, ...content) {
   return element;
 }
 
+/** Returns the only stage or gate that is chosen; null if there are more, or all are shown. */
+function aloneIn(chosen) {
+  return chosen?.size === 1 ? [...chosen][0] : null;
+}
+
+/** Shows the sidebar when the first pipeline is deployed, once in a browser; one whose user has closed it stays closed. */
+function openWithFirstPipeline() {
+  RED.events.on('deploy', () => {
+    if (RED.settings.getLocal(SEEN_KEY) || !RED.user.hasPermission('modelets.read')) return;
+    let hasStage = false;
+    RED.nodes.eachNode(({ type }) => {
+      hasStage ||= type === 'modelet-stage';
+    });
+    if (!hasStage) return;
+    RED.settings.setLocal(SEEN_KEY, 'true');
+    if ($('#red-ui-sidebar').is(':visible')) RED.sidebar.show(ID);
+  });
+}
+
+/** An icon alone tells nothing about what it opens. Node-RED 4 has the name on the tab. */
+function labelIcon() {
+  const tabButton = document.querySelector(`.red-ui-sidebar-tab-bar button[data-tab-id="${ID}"]`);
+  if (tabButton) tabButton.append(el('span', 'tab-label', text('label')));
+}
+
 class Sidebar {
   constructor() {
     this.history = makeHistory();
     this.cores = [];
     this.lastAt = 0;
+    /** The last view; null until there is one. */
+    this.view = null;
+    this.order = new Order();
+    this.selection = new Selection(() => this.view && this.draw(this.view));
+    this.filterBar = makeFilterBar(this.selection);
+    this.curveHeight = CURVE.low;
     this.message = el('div', 'message');
     this.examples = el('button', 'examples', text('empty.examples'));
     this.examples.type = 'button';
@@ -81,7 +119,7 @@ class Sidebar {
     this.stale = el('div', 'stale', text('stale'));
     this.runtimes = el('div', 'runtimes');
     const context = {
-      reveal,
+      reveal: (id) => reveal(id, this.selection),
       edit,
       act,
       seen,
@@ -98,7 +136,7 @@ class Sidebar {
     this.api = el('a', 'api', text('api'));
     this.api.target = '_blank';
     this.api.rel = 'noopener';
-    this.body = el('div', 'body', verdict, this.runtimes, this.gates, ...rest, this.api);
+    this.body = el('div', 'body', verdict, this.filterBar.element, this.runtimes, this.gates, ...rest, this.api);
     this.element = el('div', 'root', this.stale, this.empty, this.body);
     this.showRuntimes = list(
       this.runtimes,
@@ -128,13 +166,35 @@ class Sidebar {
     }
     setShown(this.empty, false);
     setShown(this.body, true);
-    this.showRuntimes(view.runtimes.map((runtime) => ({ runtime, at: now })));
-    this.showGates(view.gates);
-    setShown(this.gates, view.gates.length > 0);
     const address = apiAddress(view.runtimes);
     setShown(this.api, address !== null);
     if (address !== null) this.api.setAttribute('href', address);
     for (const part of this.parts) part.update(view);
+    this.view = this.order.of(view);
+    this.draw(this.view);
+  }
+
+  /** Draws what the selection in the editor leaves of the pipelines. */
+  draw(view) {
+    const stages = view.runtimes.flatMap((runtime) => runtime.stages);
+    const endpoints = view.runtimes.flatMap((runtime) => runtime.endpoints);
+    const chosen = this.selection.among({ stages, gates: view.gates, endpoints });
+    const { runtimes, gates } = only(view, chosen);
+    this.filterBar.update(chosen && { count: chosen.size, all: stages.length + view.gates.length });
+    this.showRuntimes(runtimes.map((runtime) => ({ runtime, at: this.lastAt, alone: aloneIn(chosen) })));
+    this.showGates(gates);
+    setShown(this.gates, gates.length > 0);
+    this.fill();
+  }
+
+  /** Gives the curves the height that is left. */
+  fill() {
+    const curves = this.runtimes.querySelectorAll('.modelet-sb-curve').length;
+    const room = this.element.clientHeight - this.body.offsetHeight + curves * this.curveHeight;
+    const wanted = Math.floor(Math.max(CURVE.low, Math.min(CURVE.high, room / Math.max(1, curves))));
+    if (wanted === this.curveHeight) return;
+    this.curveHeight = wanted;
+    this.element.style.setProperty('--modelet-sb-curve', `${wanted}px`);
   }
 
   /** A message in place of the pipelines. */
@@ -179,6 +239,7 @@ class Watch {
       this.sidebar.say('forbidden');
       return;
     }
+    RED.settings.setLocal(SEEN_KEY, 'true');
     this.timer = setInterval(() => this.look(), INTERVAL_MS);
     this.look();
   }
@@ -210,10 +271,14 @@ function add() {
     label: text('label'),
     name: text('name'),
     iconClass: 'fa fa-tachometer',
+    // In Node-RED 4, an icon that stays in sight.
+    pinned: true,
     content: $(sidebar.element),
     enableOnEdit: true,
     action: 'modelets:show-sidebar',
   });
+  labelIcon();
+  openWithFirstPipeline();
   RED.actions.add('modelets:show-sidebar', () => RED.sidebar.show(ID));
   return new Watch(sidebar);
 }

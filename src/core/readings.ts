@@ -104,6 +104,8 @@ export interface FailureCount {
   readonly count: number;
   /** When the last failed, on the monotonic clock. */
   readonly at: number;
+  /** Whether this was the last answer of an endpoint or entry: no request that began there has had a result since. */
+  readonly isLast: boolean;
 }
 
 export type OutcomeCode = 'ok' | ErrorCode;

@@ -78,14 +78,13 @@ export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean
 /** Makes the body that says why an answer could not be written. @returns the status, too */
 export function refusedBody(
   form: WrittenForm,
-  thrown: unknown,
+  { code, message, statusCode }: ModeletError,
   requestId: string,
 ): AnswerBody & { readonly statusCode: number } {
-  const { code, message, statusCode } = unwritable(thrown);
   return { ...answerBody(form, errorBody({ code, message, requestId, stage: undefined })), statusCode };
 }
 
-function unwritable(thrown: unknown): ModeletError {
+export function unwritable(thrown: unknown): ModeletError {
   if (thrown instanceof ModeletError) return thrown;
   return new ModeletError('modelet_failed', `the answer cannot be written as JSON: ${asError(thrown).message}`);
 }

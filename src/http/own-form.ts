@@ -174,6 +174,7 @@ export class OwnForm implements RequestForm {
       const isOurs = error.code === 'protocol_error' || this.#stream !== null;
       if (isOurs) error.stage ??= endpoint.stageNames.at(-1);
       else this.#finder = 'parser';
+      endpoint.runtime.unwritten(error, endpoint.stageNames.at(-1), requestId);
       this.#answerError(error, null);
     }
   }

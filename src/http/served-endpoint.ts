@@ -2,7 +2,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
 import type { AnswerSpec, EndpointSpec, ListenerSpec, PlannedEndpoint } from '../core/endpoints.ts';
-import { isOfRequest, type ModeletError } from '../core/errors.ts';
+import { isOfRequest, ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { stickyHash } from '../core/versions.ts';
@@ -50,6 +50,8 @@ export interface EndpointRuntime {
   described(): DescribedRoute;
   /** Notes a request that fails before it can be submitted. */
   refused(error: ModeletError, requestId: string): void;
+  /** Notes a result of the last stage that no answer can hold. */
+  unwritten(error: ModeletError, stage: string | undefined, requestId: string): void;
 }
 
 export interface EndpointLimits extends Pick<ListenerSpec, 'maxJson'> {
@@ -151,7 +153,10 @@ function inUtf8(type: string): string {
   return `${type.replace(CHARSET, '')}; charset=utf-8`;
 }
 
-export type EndpointDesk = Pick<Desk<unknown>, 'submit' | 'abandon' | 'deadlineFor' | 'countRefused'>;
+export type EndpointDesk = Pick<
+  Desk<unknown>,
+  'submit' | 'abandon' | 'deadlineFor' | 'countRefused' | 'countUnwritten'
+>;
 
 /** Sees one request on its way. */
 export interface RequestWatcher {
@@ -242,6 +247,13 @@ export class DeskEndpoint implements EndpointRuntime {
     // The desk has counted its own refusals.
     if (isOfRequest(error.code)) this.#desk.countRefused(error);
     this.#note(error, requestId, null);
+  }
+
+  unwritten({ code, message }: ModeletError, stage: string | undefined, requestId: string): void {
+    const error = new ModeletError(code, message, stage === undefined ? {} : { stage });
+    this.#desk.countUnwritten(error, this.#spec.entry);
+    // Nothing behind the pipeline handles it.
+    if (stage !== undefined) this.#host.unhandled(stage, error, requestId, null);
   }
 
   /** Logs an error as the flow would: at debug level, and as an error of the failing stage if nothing handles it. */

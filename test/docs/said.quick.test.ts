@@ -47,6 +47,12 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
   ['digit cannot be used: File: no file model.onnx. 2 more cannot be used.', 'digit model.onnx'],
   ['classify: does not start: ReferenceError: x is not defined.', 'classify ReferenceError x is not defined'],
   ['looper has run one call for 40 s, where 12 ms is usual: restart it, or set a run timeout.', 'looper'],
+  [
+    'normalise: the last request ended with modelet_failed, and no request was answered since: x',
+    'normalise modelet_failed x',
+  ],
+  ['POST /first is the address of two HTTP-in nodes, and one of them gets no requests.', 'POST first in'],
+  ['POST /first gets no answer: no HTTP response node follows. Wire one behind the last stage.', 'POST first response'],
   ['normalise: 3 x invalid_input: image must be array', 'normalise invalid_input image must be array'],
   ['scale: worker 1 died 12 s ago: was killed by SIGKILL', 'scale SIGKILL'],
   ['open: room for 3 requests, 2 in flight; N 5 = 8 x (D 0.7 - B 0.05)'],

@@ -1,4 +1,5 @@
 /** The sidebar "modelets" as a person sees it. */
+import assert from 'node:assert/strict';
 import type { Locator } from 'playwright-core';
 import type { EditorPage } from './editor-page.ts';
 
@@ -31,6 +32,22 @@ export class SidebarPage {
   async verdict(text: RegExp, kind: string): Promise<void> {
     const finding = this.root.locator(`.modelet-sb-finding[data-kind="${kind}"] > button`, { hasText: text });
     await finding.first().waitFor({ state: 'attached' });
+  }
+
+  /**
+   * Waits until the sidebar says that all is well, and sends a request through every endpoint: each must have an answer.
+   * @param bodies a good request for each endpoint, by its path
+   */
+  async allIsWell(url: string, bodies: Readonly<Record<string, unknown>>): Promise<void> {
+    await this.verdict(/^All is well\./, 'good');
+    const names = this.root.locator('.modelet-sb-endpoint-name');
+    const endpoints = (await names.allTextContents()).map((name) => name.split(' ') as [string, string]);
+    assert.deepEqual(endpoints.map(([, path]) => path).toSorted(), Object.keys(bodies).toSorted());
+    for (const [method, path] of endpoints) {
+      const headers = { 'Content-Type': 'application/json' };
+      const response = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(bodies[path]) });
+      assert.equal(response.status, 200, `${method} ${path}: ${await response.text()}`);
+    }
   }
 
   stage(id: string): Locator {

@@ -17,6 +17,7 @@ test('failures are counted by stage and code with the message of the last, and t
     message: 'image must be array',
     count: 2,
     at: 2,
+    isLast: false,
   });
   assert.deepEqual([large?.stage, large?.message.length], [null, 301]);
 });
@@ -26,7 +27,8 @@ test('failures stay until a user has read of them, and only those that come then
   const all = () => addFailures(failed.list(), elsewhere.list());
   failed.note({ code: 'modelet_failed', message: 'first', stage: 'a' }, 1);
   elsewhere.note({ code: 'modelet_failed', message: 'second', stage: 'a' }, 2);
-  assert.deepEqual(read.unread(all()), [{ stage: 'a', code: 'modelet_failed', message: 'second', count: 2, at: 2 }]);
+  const second = { stage: 'a', code: 'modelet_failed', message: 'second', count: 2, at: 2, isLast: false };
+  assert.deepEqual(read.unread(all()), [second]);
   read.mark(all(), 3);
   assert.deepEqual(read.unread(all()), []);
   failed.note({ code: 'modelet_failed', message: 'third', stage: 'a' }, 4);
@@ -36,4 +38,19 @@ test('failures stay until a user has read of them, and only those that come then
     ['b', 'killed', 1],
     ['a', 'third', 1],
   ]);
+});
+
+test('a failure lasts until a request of the same entry has a result; what clients sent tells nothing', () => {
+  const [failed, read] = [new FailedRequests(), new ReadFailures()];
+  const lasting = () => read.lasting(failed.list()).map(({ code }) => code);
+  failed.note({ code: 'modelet_failed', message: 'always', stage: 'a' }, 1, 'one');
+  failed.note({ code: 'deadline_exceeded', message: 'late' }, 2, 'other');
+  failed.note({ code: 'invalid_input', message: 'refused', stage: 'a' }, 3, 'one');
+  assert.deepEqual(lasting(), [], 'they are unread');
+  read.mark(failed.list(), 4);
+  assert.deepEqual(lasting(), ['modelet_failed', 'deadline_exceeded']);
+  failed.answered('other');
+  assert.deepEqual(lasting(), ['modelet_failed']);
+  failed.keep(new Set());
+  assert.deepEqual(lasting(), []);
 });

@@ -20,6 +20,8 @@ const GATE: Judged['gates'][number] = {
   control: 'auto',
   why: 'open: room for 3 requests; N 3',
   waiting: 0,
+  inFlight: 3,
+  store: null,
   source: { description: '', available: true, error: null, raw: null, rare: null, ageMs: 1 },
 };
 const CLOSED = {
@@ -28,7 +30,13 @@ const CLOSED = {
   why: 'closed: 4 % free, 5 % kept; opens when more than 5 % is free',
   waiting: 7,
 };
+const BROKEN_STORE = { error: 'disk full' } as NonNullable<Judged['gates'][number]['store']>;
+const ENDPOINT = { id: 'in', method: 'POST', path: '/work', isDeadEnd: false, isSecond: false };
 const BLIND = { ...CLOSED, why: 'closed: HTTP 503; opens', source: { ...GATE.source, error: 'HTTP 503' } };
+const USUAL: Omit<Judged, 'stages'> = {
+  ...{ unusable: [], notListening: [], opening: [], endpoints: [], gates: [], memory: null },
+  ...{ failures: [], lasting: [], requestsPerSecond: 100, loop: null },
+};
 const LOOP = { p99Ms: 80, maxMs: 90, utilization: 0.97, intervalMs: 5000 };
 
 const broken = stage('broken', { health: 'error', whole: 'does not start: no model', times: null });
@@ -113,6 +121,38 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
   [{ gates: [GATE, BLIND] }, 'Gate batch work is closed: HTTP 503.', 'error', 'g'],
   [{ gates: [CLOSED], stages: [queued] }, '7 wait at gate batch work: closed: 4 % free, 5 % kept.', 'slow', 'g'],
   [{ gates: [GATE, { ...CLOSED, waiting: 0 }] }, 'All is well.', 'good', null],
+  [{ gates: [{ ...CLOSED, waiting: 0, inFlight: 0 }] }, 'Gate batch work is closed: 4 % free, 5 % kept.', 'slow', 'g'],
+  [
+    { gates: [{ ...GATE, open: false, control: 'close', why: 'closed: a message asked for it' }] },
+    'Gate batch work is closed: a message asked for it.',
+    'slow',
+    'g',
+  ],
+  [{ gates: [{ ...GATE, store: BROKEN_STORE }] }, 'Gate batch work cannot use its store: disk full.', 'error', 'g'],
+  [
+    { endpoints: [{ ...ENDPOINT, isDeadEnd: true }] },
+    'POST /work gets no answer: no HTTP response node follows. Wire one behind the last stage.',
+    'error',
+    'in',
+  ],
+  [
+    { endpoints: [ENDPOINT, { ...ENDPOINT, isSecond: true }] },
+    'POST /work is the address of two HTTP-in nodes, and one of them gets no requests.',
+    'error',
+    'in',
+  ],
+  [
+    { opening: ['main: the address 8000 is about to open.'] },
+    'main: the address 8000 is about to open.',
+    'startup',
+    null,
+  ],
+  [
+    { lasting: [FAULT] },
+    'work: the last request ended with modelet_failed, and no request was answered since: x is not a function',
+    'note',
+    'id of work',
+  ],
   [
     { stages: [stage('quick'), queued] },
     'classify is the bottleneck: items wait 230 ms for a worker. Add workers, or make batches larger.',
@@ -132,16 +172,13 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
 
 for (const [judged, text, kind, node] of CASES) {
   test(`${text} (${Object.keys(judged).join(', ') || 'requests run'})`, () => {
-    const rates = { requestsPerSecond: 100, failures: [] };
-    const usual = { stages: [stage('work')], unusable: [], notListening: [], gates: [], memory: null, loop: null };
-    const verdict = verdictOn({ ...usual, ...rates, ...judged });
+    const verdict = verdictOn({ ...USUAL, stages: [stage('work')], ...judged });
     assert.deepEqual({ kind: verdict.kind, text: verdict.text, node: verdict.node }, { kind, text, node });
   });
 }
 
 test('the verdict says what else is wrong behind the first finding, and offers what helps', () => {
-  const rates = { requestsPerSecond: 100, failures: [], memory: null, loop: null };
-  const verdict = verdictOn({ stages: [renewed, stuck], unusable: [lost], notListening: [], gates: [BLIND], ...rates });
+  const verdict = verdictOn({ ...USUAL, stages: [renewed, stuck], unusable: [lost], gates: [BLIND] });
   assert.deepEqual(verdict.actions, [{ kind: 'createRuntime' }]);
   const others = verdict.others.map(({ node, kind }) => [node, kind]);
   assert.deepEqual(others.slice(0, 3), [

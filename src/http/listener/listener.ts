@@ -123,6 +123,7 @@ export class Listener implements Submitter {
     this.#origins = planned?.cors?.length ? new Origins(planned.cors) : null;
     this.#isOpen = planned !== undefined;
     this.#planned = new Map(planned?.endpoints.map((endpoint) => [endpoint.spec.entry, endpoint]));
+    this.#desk.failedRequests.keep(this.#planned);
     const served = planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? [];
     this.#endpoints.replace(served, planned?.paths);
     this.#sockets.refresh();

@@ -187,7 +187,7 @@ export class ObservationPaths {
       ...{ deploys: { count: 0, handedOver: 0 }, slowest: [], allowedCpus: [], pinWarnings: [] },
     };
     return buildSnapshot(shown, {
-      ...{ plan: this.#plan, status, totals, now: this.#observed.now(), failures: [], readAt: 0 },
+      ...{ plan: this.#plan, status, totals, now: this.#observed.now(), failures: [], lasting: [], readAt: 0 },
       engine: {
         ...{ pid: process.pid, state: 'ready', restarts: 0, lastError: null, deaths: { serving: 0, starting: 0 } },
         ...{ frames: { sent: {}, received: {} }, bytes: { sent: 0, received: 0 } },

@@ -17,6 +17,8 @@ export interface EntryTerms {
   readonly maxBytes: number;
   /** Counts a request that was refused before it reached a node. */
   readonly countRefused: (error: ModeletError) => void;
+  /** Counts a result that no answer can hold. */
+  readonly countUnwritten: (error: ModeletError) => void;
   /** Undefined: pages of other origins may not call. */
   readonly origins: Origins | undefined;
 }
@@ -88,7 +90,9 @@ export function entryTerms(
       const held = service?.config.holdOnDeploy ?? gate !== undefined;
       const own = service && access.of(service).origins;
       const origins = own?.areSet ? own : undefined;
-      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error), origins }];
+      const countRefused = (error: ModeletError): void => service?.countRefused(error);
+      const countUnwritten = (error: ModeletError): void => service?.countUnwritten(error, id);
+      return [id, { held, maxBytes, countRefused, countUnwritten, origins }];
     }),
   );
 }

@@ -3,7 +3,15 @@
  * behind a Catch node, or directly from a pipeline. All of them call a few methods of the response, which this file
  * replaces for each request. Results and errors in the flow keep their values.
  */
-import { type AnswerBody, answerBody, refusedBody, SHOULD_RETRY, type WrittenForm } from '../../http/answer.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import {
+  type AnswerBody,
+  answerBody,
+  refusedBody,
+  SHOULD_RETRY,
+  unwritable,
+  type WrittenForm,
+} from '../../http/answer.ts';
 import { type AnswerForm, answerForm, kindOfHeader } from '../../http/request-head.ts';
 import { inBase64, isForEmbeddings } from '../../http/streaming/embeddings.ts';
 import { jsonable } from '../../http/values/conversion.ts';
@@ -16,16 +24,24 @@ const UNSENDABLE: ReadonlySet<string> = new Set(['boolean', 'bigint', 'function'
 /** Results of pipelines that their text does not tell: texts that look like a number, and -0. By response; see `sentValue`. */
 const results: WeakMap<HttpResponse, string | number> = new WeakMap();
 
-/** Sets up the answer form for a request that leads to a pipeline. Call before any node receives the request. */
-export function setAnswerForm(request: HttpRequest, response: HttpResponse): void {
+/**
+ * Sets up the answer form for a request that leads to a pipeline. Call before any node receives the request.
+ * @param onUnwritten told why an answer cannot be written
+ */
+export function setAnswerForm(
+  request: HttpRequest,
+  response: HttpResponse,
+  onUnwritten: (error: ModeletError) => void,
+): void {
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
   const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOfHeader(contentType));
   // The body is parsed later.
-  answerAs(form, response, (value) => {
+  const prepared = (value: unknown): unknown => {
     const { encoding_format: format } = (request.body ?? {}) as { readonly encoding_format?: unknown };
     return format === 'base64' && isForEmbeddings(request.path) ? inBase64(value) : value;
-  });
+  };
+  answerAs(form, response, { prepared, onUnwritten });
 }
 
 /** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */
@@ -33,14 +49,24 @@ export function asksOnly({ method }: HttpRequest): boolean {
   return method === 'GET' || method === 'HEAD';
 }
 
-/** @param prepared returns a value as the client wants it */
-function answerAs(form: AnswerForm, response: HttpResponse, prepared: (value: unknown) => unknown): void {
+interface AnswerHost {
+  /** Returns a value as the client wants it. */
+  prepared(value: unknown): unknown;
+  onUnwritten(error: ModeletError): void;
+}
+
+function answerAs(form: AnswerForm, response: HttpResponse, { prepared, onUnwritten }: AnswerHost): void {
   const { json, jsonp, send, get } = response;
   // If Content-Type is set, the flow has encoded the body.
   const isTyped = (): boolean => response.getHeader('Content-Type') !== undefined;
   const written = form === 'usual' ? 'json' : form;
+  const refuse = (thrown: unknown): AnswerBody => {
+    const error = unwritable(thrown);
+    onUnwritten(error);
+    return refused(written, error, response);
+  };
   const shape = (value: unknown): HttpResponse => {
-    const { contentType, body } = shaped(written, value, response);
+    const { contentType, body } = orElse(() => answerBody(written, value), refuse);
     response.set('Content-Type', contentType);
     return send.call(response, body);
   };
@@ -49,7 +75,7 @@ function answerAs(form: AnswerForm, response: HttpResponse, prepared: (value: un
       return answer();
     } catch (thrown) {
       if (response.headersSent) throw thrown;
-      return send.call(response, refused(written, thrown, response).body);
+      return send.call(response, refuse(thrown).body);
     }
   };
   // Text stays text if the caller has not asked for a form.
@@ -76,17 +102,17 @@ function answerAs(form: AnswerForm, response: HttpResponse, prepared: (value: un
   response.jsonp = asObject(jsonp);
 }
 
-function shaped(form: WrittenForm, value: unknown, response: HttpResponse): AnswerBody {
+function orElse<T>(attempt: () => T, refuse: (thrown: unknown) => T): T {
   try {
-    return answerBody(form, value);
+    return attempt();
   } catch (thrown) {
-    return refused(form, thrown, response);
+    return refuse(thrown);
   }
 }
 
 /** Returns an error body for an answer that cannot be written, and sets status and type: a client must never hang. */
-function refused(form: WrittenForm, thrown: unknown, response: HttpResponse): AnswerBody {
-  const answer = refusedBody(form, thrown, String(response.getHeader('X-Request-Id') ?? ''));
+function refused(form: WrittenForm, error: ModeletError, response: HttpResponse): AnswerBody {
+  const answer = refusedBody(form, error, String(response.getHeader('X-Request-Id') ?? ''));
   response.status(answer.statusCode);
   response.set(SHOULD_RETRY, 'false');
   response.set('Content-Type', answer.contentType);

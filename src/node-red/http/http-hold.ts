@@ -153,11 +153,12 @@ export class HttpHold {
   }
 
   /** Prepares a request and its response, only once even if the request returns after a deploy. */
-  #prepare(request: HttpRequest, response: HttpResponse, { maxBytes, countRefused, origins }: Endpoint): void {
+  #prepare(request: HttpRequest, response: HttpResponse, endpoint: Endpoint): void {
     if (this.#prepared.has(response)) return;
+    const { maxBytes, countRefused, countUnwritten, origins } = endpoint;
     this.#prepared.add(response);
     origins?.mark(request as unknown as IncomingMessage, response as unknown as ServerResponse);
-    setAnswerForm(request, response);
+    setAnswerForm(request, response, countUnwritten);
     if (asksOnly(request)) return;
     this.#bodies.expect(request, { maxBytes, countRefused });
   }

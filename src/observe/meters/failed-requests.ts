@@ -1,10 +1,19 @@
 /** Counts failed requests by stage and code, with the message of the last, and which of them no user has read. */
-import type { ErrorCode, ModeletError } from '../../core/errors.ts';
+import { type ErrorCode, isOfRequest, type ModeletError } from '../../core/errors.ts';
 import type { FailureCount } from '../../core/readings.ts';
 import { messageWithPlace } from '../log/failures.ts';
 
 /** Outcomes that tell of no failure: a queue drops by design, a client leaves, a deploy ends what runs. */
 const NO_FAILURES: ReadonlySet<ErrorCode> = new Set(['dropped', 'cancelled', 'shutting_down']);
+/** Errors because more came than could be done in time. */
+const OF_LOAD: ReadonlySet<string> = new Set<ErrorCode>(['capacity_exceeded', 'gate_refused', 'deadline_exceeded']);
+
+/** @returns what has caused a failure with the code */
+export function causeOf(code: string): 'client' | 'load' | 'pipeline' {
+  if (isOfRequest(code)) return 'client';
+  return OF_LOAD.has(code) ? 'load' : 'pipeline';
+}
+
 /** Most pairs of stage and code. */
 const MOST = 200;
 /** Characters kept of a message, which may quote a client. */
@@ -14,20 +23,40 @@ type FailedRequest = Pick<ModeletError, 'code' | 'message'> &
   Partial<Pick<ModeletError, 'stack' | 'cause'>> & { readonly stage?: string | undefined };
 
 export class FailedRequests {
-  readonly #counts: Map<string, FailureCount> = new Map();
+  readonly #counts: Map<string, Omit<FailureCount, 'isLast'>> = new Map();
+  /** The failure that was the last answer, by the node at which requests enter. Those that a client has caused tell nothing. */
+  readonly #last: Map<string, string> = new Map();
 
-  /** @param at on the monotonic clock */
-  note(error: FailedRequest, at: number): void {
+  /**
+   * @param at on the monotonic clock
+   * @param entry the node at which the request entered; null: it was refused before
+   */
+  note(error: FailedRequest, at: number, entry: string | null = null): void {
     const { code, stage } = error;
     if (NO_FAILURES.has(code)) return;
     const message = messageWithPlace(error);
     const failure = { stage: stage ?? null, code, message: shortened(message), count: 1, at };
-    const count = this.#counts.get(keyOf(failure))?.count ?? 0;
-    if (count > 0 || this.#counts.size < MOST) this.#counts.set(keyOf(failure), { ...failure, count: count + 1 });
+    const key = keyOf(failure);
+    const count = this.#counts.get(key)?.count ?? 0;
+    if (count === 0 && this.#counts.size >= MOST) return;
+    this.#counts.set(key, { ...failure, count: count + 1 });
+    const tells = causeOf(code) === 'pipeline' || code === 'deadline_exceeded';
+    if (entry !== null && tells) this.#last.set(entry, key);
+  }
+
+  /** A request had a result. */
+  answered(entry: string): void {
+    if (this.#last.size > 0) this.#last.delete(entry);
+  }
+
+  /** Forgets the last answers of all but these entries. */
+  keep(entries: { has(entry: string): boolean }): void {
+    for (const entry of this.#last.keys()) if (!entries.has(entry)) this.#last.delete(entry);
   }
 
   list(): FailureCount[] {
-    return [...this.#counts.values()];
+    const last = new Set(this.#last.values());
+    return [...this.#counts].map(([key, failure]) => ({ ...failure, isLast: last.has(key) }));
   }
 }
 
@@ -37,7 +66,8 @@ export function addFailures(some: readonly FailureCount[], others: readonly Fail
   for (const failure of others) {
     const known = sums.get(keyOf(failure));
     const later = known && known.at > failure.at ? known : failure;
-    sums.set(keyOf(failure), { ...later, count: failure.count + (known?.count ?? 0) });
+    const isLast = failure.isLast || known?.isLast === true;
+    sums.set(keyOf(failure), { ...later, isLast, count: failure.count + (known?.count ?? 0) });
   }
   return [...sums.values()];
 }
@@ -52,6 +82,11 @@ export class ReadFailures {
   mark(failures: readonly FailureCount[], at: number): void {
     this.#counts = new Map(failures.map((failure) => [keyOf(failure), failure.count]));
     this.at = at;
+  }
+
+  /** Returns those that a user has read of, and that still are the last answer of an entry. */
+  lasting(failures: readonly FailureCount[]): FailureCount[] {
+    return failures.filter((failure) => failure.isLast && failure.count <= (this.#counts.get(keyOf(failure)) ?? 0));
   }
 
   /** Returns those that came since, the latest first. */

@@ -1,6 +1,6 @@
 /** The things that can be wrong with pipelines, each as a sentence with the buttons that help. Pure. */
 
-import { type ErrorCode, isOfRequest } from '../../core/errors.ts';
+import { causeOf } from '../meters/failed-requests.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
 import { ago, type LongRun, lingering, type OldRun, seconds } from './long-runs.ts';
@@ -51,6 +51,17 @@ export interface UnreadFailure {
   readonly count: number;
 }
 
+/** An HTTP-in node that leads to pipelines, as far as its clients get answers. */
+export interface JudgedEndpoint {
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  /** Whether no result can reach an HTTP response node, as far as the flow tells. */
+  readonly isDeadEnd: boolean;
+  /** Whether an HTTP-in node before it has the same method and URL, and gets its requests. */
+  readonly isSecond: boolean;
+}
+
 /** A node that cannot be used. */
 export interface UnusableNode {
   readonly id: string;
@@ -65,10 +76,18 @@ export interface Judged {
   readonly unusable: readonly UnusableNode[];
   /** Why engines do not listen at their address. */
   readonly notListening: readonly string[];
-  readonly gates: readonly Pick<GateSnapshot, 'id' | 'name' | 'open' | 'control' | 'why' | 'waiting' | 'source'>[];
+  /** Addresses that engines have yet to open. */
+  readonly opening: readonly string[];
+  readonly endpoints: readonly JudgedEndpoint[];
+  readonly gates: readonly Pick<
+    GateSnapshot,
+    'id' | 'name' | 'open' | 'control' | 'why' | 'waiting' | 'inFlight' | 'source' | 'store'
+  >[];
   /** What is held back because payloads fill the memory of an engine; null if nothing. */
   readonly memory: string | null;
   readonly failures: readonly UnreadFailure[];
+  /** Failures that a user has read, and that still are the last answer of an endpoint. */
+  readonly lasting: readonly UnreadFailure[];
   readonly requestsPerSecond: number;
   /** Busy time of Node-RED's event loop; null if it is not measured. */
   readonly loop: LoopSnapshot | null;
@@ -130,6 +149,20 @@ const brokenStage: Rule = ({ stages }) => {
 
 const notListening: Rule = ({ notListening: reasons }) => reasons.map((reason) => error(`${reason}.`, null));
 
+const deadEnds: Rule = ({ endpoints }) =>
+  endpoints
+    .filter(({ isDeadEnd }) => isDeadEnd)
+    .map(({ id, method, path }) =>
+      error(`${method} ${path} gets no answer: no HTTP response node follows. Wire one behind the last stage.`, id),
+    );
+
+const secondEndpoints: Rule = ({ endpoints }) =>
+  endpoints
+    .filter(({ isSecond }) => isSecond)
+    .map(({ id, method, path }) =>
+      error(`${method} ${path} is the address of two HTTP-in nodes, and one of them gets no requests.`, id),
+    );
+
 const failedSuccessor: Rule = ({ stages }) =>
   stages.flatMap(({ id, name, successorError }) => {
     if (successorError === null) return [];
@@ -141,10 +174,31 @@ const brokenGate: Rule = ({ gates }) => {
   return broken ? [error(`Gate ${broken.name} is ${clause(broken.why)}.`, broken.id)] : [];
 };
 
-const starting: Rule = ({ stages }) => {
+const brokenStore: Rule = ({ gates }) =>
+  gates.flatMap(({ id, name, store }) =>
+    store === null || store.error === null ? [] : [error(`Gate ${name} cannot use its store: ${store.error}.`, id)],
+  );
+
+/** Closed although no request runs behind it, so no result will open it. Another sentence tells of requests that wait. */
+const closedGate: Rule = ({ gates }) =>
+  gates
+    .filter(
+      ({ open, control, source, waiting }) => !open && waiting === 0 && (control !== 'auto' || source.error === null),
+    )
+    .filter(({ control, inFlight }) => control === 'close' || inFlight === 0)
+    .map(({ id, name, why }) => ({ kind: 'slow', text: `Gate ${name} is ${clause(why)}.`, node: id, actions: [] }));
+
+const starting: Rule = ({ stages, opening }) => {
   const starts = stages.find(({ health }) => health === 'startup');
-  if (!starts) return [];
-  return [{ kind: 'startup', text: `${starts.name} is starting. Requests to it wait.`, node: starts.id, actions: [] }];
+  const addresses = opening.map((address) => ({
+    kind: 'startup' as const,
+    text: address,
+    node: null,
+    actions: [],
+  }));
+  if (!starts) return addresses;
+  const text = `${starts.name} is starting. Requests to it wait.`;
+  return [{ kind: 'startup', text, node: starts.id, actions: [] }, ...addresses];
 };
 
 const longRuns: Rule = ({ stages }) =>
@@ -176,19 +230,18 @@ export function overdueWords(count: number): string {
 const full: Rule = ({ memory }) =>
   memory === null ? [] : [{ kind: 'slow', text: `${memory}.`, node: null, actions: [] }];
 
-/** Errors because more came than could be done in time. */
-const OF_LOAD: ReadonlySet<string> = new Set<ErrorCode>(['capacity_exceeded', 'gate_refused', 'deadline_exceeded']);
 const NEWS: readonly VerdictKind[] = ['error', 'slow', 'note'];
 
 /** Whether a failure is one of the pipeline, and not of its clients or of too much load. */
 export function isFault({ code }: Pick<UnreadFailure, 'code'>): boolean {
-  return kindOf(code) === 'error';
+  return causeOf(code) === 'pipeline';
 }
 
-function kindOf(code: string): VerdictKind {
-  if (isOfRequest(code)) return 'note';
-  return OF_LOAD.has(code) ? 'slow' : 'error';
-}
+const KINDS: Readonly<Record<ReturnType<typeof causeOf>, VerdictKind>> = {
+  client: 'note',
+  load: 'slow',
+  pipeline: 'error',
+};
 
 /** The failures and deaths that no user has read of, the gravest first. The first has the button for all. */
 const news: Rule = ({ stages, failures }) => {
@@ -200,7 +253,7 @@ const news: Rule = ({ stages, failures }) => {
   const failed = failures.map(({ stage, code, message, count }) => {
     const text = `${stage === null ? '' : `${stage}: `}${count} x ${code}: ${message}`;
     const node = stages.find(({ name }) => name === stage)?.id ?? null;
-    return { kind: kindOf(code), text, node, actions: [] };
+    return { kind: KINDS[causeOf(code)], text, node, actions: [] };
   });
   const all = [...died, ...failed].toSorted((a, b) => NEWS.indexOf(a.kind) - NEWS.indexOf(b.kind));
   const shown = all.slice(0, MOST_NEWS);
@@ -210,19 +263,31 @@ const news: Rule = ({ stages, failures }) => {
   return first ? [{ ...first, actions: [{ kind: 'seen' }] }, ...others] : [];
 };
 
+/** What a user has read is no news, but only an answer shows that it is over. */
+const lastAnswers: Rule = ({ stages, lasting }) =>
+  lasting.map(({ stage, code, message }) => {
+    const text = `${stage === null ? '' : `${stage}: `}the last request ended with ${code}, and no request was answered since: ${message}`;
+    return { kind: 'note', text, node: stages.find(({ name }) => name === stage)?.id ?? null, actions: [] };
+  });
+
 /** The rules, the gravest first. */
 const RULES: readonly Rule[] = [
   withoutRuntime,
   otherwiseUnusable,
   brokenStage,
   notListening,
+  deadEnds,
+  secondEndpoints,
   failedSuccessor,
   brokenGate,
+  brokenStore,
   starting,
   longRuns,
   oldWorkers,
   full,
+  closedGate,
   news,
+  lastAnswers,
 ];
 
 /** @returns all that is wrong, the gravest first */

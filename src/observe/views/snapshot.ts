@@ -65,7 +65,7 @@ export type RetiredSnapshot = Omit<RetiredWorker, 'runsSince'> & { readonly runs
 /** `read`: a user has read of it. */
 export type DeathSnapshot = Omit<WorkerDeath, 'at'> & { readonly agoMs: number; readonly read: boolean };
 
-export type FailureSnapshot = Omit<FailureCount, 'at'> & { readonly agoMs: number };
+export type FailureSnapshot = Omit<FailureCount, 'at' | 'isLast'> & { readonly agoMs: number };
 
 export interface VersionSnapshot extends VersionStatus {
   readonly name: string;
@@ -117,6 +117,8 @@ export interface RuntimeSnapshot {
   readonly routes: readonly RouteSnapshot[];
   /** The failures that no user has read, by stage and code, the latest first. */
   readonly failures: readonly FailureSnapshot[];
+  /** The failures that a user has read, and that still are the last answer of an endpoint. */
+  readonly lasting: readonly FailureSnapshot[];
   /** The slowest requests of the last five minutes, at most twenty, the slowest first. */
   readonly slowest: readonly SlowRequest[];
   readonly allowedCpus: readonly number[];
@@ -127,7 +129,7 @@ export interface RuntimeSnapshot {
 export type ListenerSnapshot = ListenerState & { readonly address: string };
 
 /** What the snapshot shows as it is. */
-type ShownRuntime = Omit<RuntimeSnapshot, 'engine' | 'frames' | 'bytes' | 'stages' | 'routes' | 'failures'>;
+type ShownRuntime = Omit<RuntimeSnapshot, 'engine' | 'frames' | 'bytes' | 'stages' | 'routes' | 'failures' | 'lasting'>;
 
 /** What the snapshot is made of. Times are on the monotonic clock. */
 interface RuntimeParts {
@@ -138,6 +140,7 @@ interface RuntimeParts {
   readonly now: number;
   readonly totals: StageTotals;
   readonly failures: readonly FailureCount[];
+  readonly lasting: readonly FailureCount[];
   /** When a user read of failures last. */
   readonly readAt: number;
 }
@@ -162,7 +165,7 @@ export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
 };
 
 export function buildSnapshot(shown: ShownRuntime, parts: RuntimeParts): RuntimeSnapshot {
-  const { engine, plan, status, failures, now } = parts;
+  const { engine, plan, status, failures, lasting, now } = parts;
   const { pid, state, restarts, lastError, deaths, frames, bytes } = engine;
   const { rssBytes, heldBytes = 0, heldBack = null } = status;
   return {
@@ -174,7 +177,8 @@ export function buildSnapshot(shown: ShownRuntime, parts: RuntimeParts): Runtime
       parts,
     ),
     routes: routeSnapshots(parts),
-    failures: failures.map(({ at, ...failure }) => ({ ...failure, agoMs: Math.max(0, now - at) })),
+    failures: failures.map((failure) => failureSnapshot(failure, now)),
+    lasting: lasting.map((failure) => failureSnapshot(failure, now)),
   };
 }
 
@@ -207,6 +211,10 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
 
 function deathSnapshot({ at, ...death }: WorkerDeath, { now, readAt }: RuntimeParts): DeathSnapshot {
   return { ...death, agoMs: Math.max(0, now - at), read: at <= readAt };
+}
+
+function failureSnapshot({ at, isLast: _isLast, ...failure }: FailureCount, now: number): FailureSnapshot {
+  return { ...failure, agoMs: Math.max(0, now - at) };
 }
 
 function routeSnapshots({ engine, plan, status }: RuntimeParts): RouteSnapshot[] {

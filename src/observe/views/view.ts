@@ -9,7 +9,7 @@ import type { LoopSnapshot } from '../meters/loop.ts';
 import { KEPT } from '../meters/request-meters.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { SlowRequest } from './breakdown.ts';
-import { isFault, type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';
+import { isFault, type JudgedEndpoint, type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import { longRunOf, meanRunMs } from './long-runs.ts';
@@ -33,10 +33,7 @@ export interface Chain {
 }
 
 /** An HTTP-in node that leads to pipelines. */
-export interface EndpointView {
-  readonly id: string;
-  readonly method: string;
-  readonly path: string;
+export interface EndpointView extends JudgedEndpoint {
   /** Ids of the stages of the routes that its requests reach first, and of their runtimes. */
   readonly stages: readonly string[];
   readonly runtimes: readonly string[];
@@ -94,7 +91,7 @@ export interface RuntimeView
   readonly warnings: readonly string[];
   readonly stages: readonly StageView[];
   readonly chains: readonly Omit<Chain, 'runtime'>[];
-  readonly endpoints: readonly Pick<EndpointView, 'id' | 'method' | 'path' | 'reason'>[];
+  readonly endpoints: readonly Pick<EndpointView, 'id' | 'method' | 'path' | 'stages' | 'reason'>[];
 }
 
 export interface View {
@@ -119,10 +116,13 @@ export function viewBetween(earlier: readonly Measurement[], later: readonly Mea
       stages,
       unusable: around.unusable,
       notListening: later.flatMap(({ snapshot }) => notListening(snapshot) ?? []),
+      opening: later.flatMap(({ snapshot }) => opening(snapshot) ?? []),
+      endpoints: around.endpoints,
       gates: around.gates,
       memory: later.map(({ snapshot }) => memoryWords(snapshot)).find((words) => words !== null) ?? null,
       requestsPerSecond: sum(runtimes.map((runtime) => runtime.requestsPerSecond)),
       failures: later.flatMap(({ snapshot }) => snapshot.failures),
+      lasting: later.flatMap(({ snapshot }) => snapshot.lasting),
       loop: around.loop,
     }),
     slowestStage: slowestOf(stages)?.id ?? null,
@@ -167,13 +167,18 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
     chains: longestChains(chains.filter(({ runtime }) => runtime === id)),
     endpoints: endpoints
       .filter(({ runtimes }) => runtimes.includes(id))
-      .map(({ runtimes: _runtimes, stages: _stages, ...shown }) => shown),
+      .map(({ id: node, method, path, stages, reason }) => ({ id: node, method, path, stages, reason })),
   };
 }
 
 /** Returns why the engine does not listen at its address; null if it does, or has none. */
 function notListening({ name, listener }: RuntimeSnapshot): string | null {
   return listener?.tag === 'failed' ? `${name && `${name}: `}${listener.message}` : null;
+}
+
+/** Returns that the engine is about to listen; null if it is not. */
+function opening({ name, listener }: RuntimeSnapshot): string | null {
+  return listener?.tag === 'opening' ? `${name && `${name}: `}the address ${listener.address} is about to open.` : null;
 }
 
 /** Returns what the engine holds back because its payloads fill the memory of the queues; null if nothing. */

@@ -84,7 +84,8 @@ export class Desk<Entry> {
     const watcher: LedgerWatcher<SubmitRequest> = {
       onSettled: (open, settlement, at) => {
         this.slowRequests.note(open, settlement, at);
-        if (!settlement.outcome.ok) this.failedRequests.note(settlement.outcome.error, at);
+        if (settlement.outcome.ok) this.failedRequests.answered(open.caller.entry);
+        else this.failedRequests.note(settlement.outcome.error, at, open.caller.entry);
         host.onSettled(open.id, open.caller);
       },
       onExpired: (id) => host.cancel(id),
@@ -145,6 +146,11 @@ export class Desk<Entry> {
   countRefused(error: Pick<ModeletError, 'code' | 'message'>): void {
     this.#ledger.countRefused(error.code);
     this.failedRequests.note(error, this.#clock.now());
+  }
+
+  /** Counts a result that its client could not get, because no answer can hold it. */
+  countUnwritten(error: ModeletError, entry: string): void {
+    this.failedRequests.note(error, this.#clock.now(), entry);
   }
 
   /** Settles a request early and drops it. No effect if the request has settled. */

@@ -97,7 +97,7 @@ export class EngineReports {
   engineLost(): void {
     this.#pastRequests = this.requests;
     this.#pastClients = this.clients;
-    this.#pastFailures = this.failures;
+    this.#pastFailures = this.failures.map((failure) => ({ ...failure, isLast: false }));
     this.#status = NOTHING_TOLD;
     this.totals.engineLost();
   }

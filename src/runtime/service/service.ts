@@ -160,6 +160,7 @@ export class Service {
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#desk.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
+    this.#desk.failedRequests.keep(this.#planner.entries);
     const records = this.#shares.deployed(plan);
     this.#client.apply(plan, this.#admissionQueue.routes);
     for (const record of [this.#planner.describe(), ...records]) this.log(record);
@@ -191,6 +192,11 @@ export class Service {
   /** Counts a request that failed before it could be submitted. */
   countRefused(error: ModeletError): void {
     this.#desk.countRefused(error);
+  }
+
+  /** Counts a result that its client could not get, because no answer can hold it. */
+  countUnwritten(error: ModeletError, entry: string): void {
+    this.#desk.countUnwritten(error, entry);
   }
 
   /** Settles a request early and cancels it in the engine. No effect if the request has settled. */
@@ -311,6 +317,7 @@ export class Service {
       status: this.#told.status,
       totals: this.#told.totals,
       failures: this.#read.unread(this.#failures),
+      lasting: this.#read.lasting(this.#failures),
       readAt: this.#read.at,
     });
   }

@@ -26,6 +26,9 @@ const FLOWS = [
   httpOut('out'),
 ];
 
+/** A request that is answered, by endpoint. */
+const GOOD = { '/fix': { n: 1 } };
+
 function post(body: string, type = 'application/json'): Promise<Response> {
   return fetch(`${session.nodeRed.url}/fix`, { method: 'POST', headers: { 'Content-Type': type }, body });
 }
@@ -72,7 +75,7 @@ test('failures are named by stage, code and message until they have been seen, a
     await editor.waitForBadge('fix', READY);
     const sidebar = await SidebarPage.show(editor);
     const seen = sidebar.root.getByRole('button', { name: 'Seen', exact: true });
-    await sidebar.verdict(/^All is well\./, 'good');
+    await sidebar.allIsWell(session.nodeRed.url, GOOD);
     for (let n = 0; n < 3; n += 1) assert.equal((await post('{}')).status, 422);
     await sidebar.verdict(/^fix: 3 x invalid_input: n is missing/, 'note');
     assert.equal(await sidebar.root.locator('.modelet-sb-figure[data-kind="bad"]').count(), 0);
@@ -87,7 +90,13 @@ test('failures are named by stage, code and message until they have been seen, a
     await expectMark(editor, 'fix', /failed here: fix: 1 x modelet_failed: TypeError: .* \(Predict:3:16\)$/);
     await SidebarPage.show(editor);
     await seen.click();
-    await sidebar.verdict(/^All is well\./, 'good');
+    // What has been read is no news, but only an answer shows that it is over.
+    await sidebar.verdict(
+      /^fix: the last request ended with modelet_failed, and no request was answered since: TypeError/,
+      'note',
+    );
+    assert.equal((await post('{"n":1}')).status, 200);
+    await sidebar.allIsWell(session.nodeRed.url, GOOD);
 
     assert.equal((await post('{"n":"function"}')).status, 500);
     await sidebar.verdict(/^fix: 1 x modelet_failed: .*function/, 'error');
@@ -101,8 +110,9 @@ test('failures are named by stage, code and message until they have been seen, a
     assert.deepEqual([await folded.count(), await folded.first().isVisible()], [2, false]);
     await sidebar.root.getByText('2 more', { exact: true }).click();
     await folded.last().waitFor();
+    assert.equal((await post('{"n":1}')).status, 200);
     await seen.click();
-    await sidebar.verdict(/^All is well\./, 'good');
+    await sidebar.allIsWell(session.nodeRed.url, GOOD);
   });
 });
 
@@ -114,7 +124,7 @@ test('a killed worker is told by the name of its stage, with the cause, after it
     await sidebar.verdict(/^fix: worker 0 died (just now|[\d.]+ s ago): .*SIGKILL/, 'slow');
     await editor.waitForBadge('fix', READY);
     await sidebar.root.getByRole('button', { name: 'Seen', exact: true }).click();
-    await sidebar.verdict(/^All is well\./, 'good');
+    await sidebar.allIsWell(session.nodeRed.url, GOOD);
   });
 });
 

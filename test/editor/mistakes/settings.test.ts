@@ -51,7 +51,7 @@ test('a deleted runtime: one click makes one for all of its stages, and one undo
     await editor.deploy();
     for (const id of stages) await editor.waitForBadge(id, READY);
     assert.equal(await (await session.nodeRed.post('/double', { n: 4 })).json(), 4);
-    await sidebar.verdict(/^All is well\./, 'good');
+    await sidebar.allIsWell(session.nodeRed.url, { '/double': { n: 4 } });
   });
 });
 
@@ -80,7 +80,7 @@ test('new code that does not start: the verdict is not good while the old code a
   await session.inEditor(flows(DOUBLE), async (editor) => {
     await editor.waitForBadge('double', READY);
     const sidebar = await SidebarPage.show(editor);
-    await sidebar.verdict(/^All is well\./, 'good');
+    await sidebar.allIsWell(session.nodeRed.url, { '/double': { n: 4 } });
     await editor.open('double');
     await editor.typeCode('code', 'return input.n *;');
     await editor.ok();

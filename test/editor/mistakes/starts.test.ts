@@ -42,6 +42,20 @@ const STARTS = [
     told: /^first: does not start: .*left-padder/,
     debug: /does not start: .*left-padder/,
   },
+  {
+    mistake: 'an On Start that never ends',
+    flows: flowWith('return input;', { setup: 'return new Promise(() => {});', startTimeoutMs: '1000' }),
+    badge: /^does not start: Start timeout, [\d.]+ s so far$/,
+    told: /^first: does not start: was not ready within 1000 ms/,
+    debug: /did not start: was not ready within 1000 ms/,
+  },
+  {
+    mistake: 'a file that is no ONNX model',
+    flows: flowWith('', { source: 'onnx', path: 'flows.json' }),
+    badge: /^does not start: Load model from flows\.json/,
+    told: /^first: does not start: Load model from .*flows\.json failed/,
+    debug: /does not start: Load model from .*flows\.json failed/,
+  },
 ];
 
 for (const { mistake, flows, badge, told, debug } of STARTS) {
@@ -60,6 +74,31 @@ test('a file that is not there: badge and verdict name it', async () => {
     await editor.waitForBadge('first', /^File: no file absent\.js$/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(/^first cannot be used: .*absent\.js/, 'error');
+  });
+});
+
+test('an input schema that is no JSON: badge, verdict and debug sidebar name field and place', async () => {
+  const flows = flowWith('return input;', { inputSchema: '{"type": "object"' });
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('first', /^Input schema: Expected ','/);
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.verdict(/^first cannot be used: Input schema: Expected ',' .* at position 17/, 'error');
+    assert.equal((await session.nodeRed.post('/first', {})).status, 503);
+  });
+});
+
+test('two runtimes at one port: badge and verdict name runtime and port', async () => {
+  const listen = `127.0.0.1:${await freePort()}`;
+  const flows = [
+    ...flowWith('return 1;').map((node) => (node.type === 'modelet-runtime' ? { ...node, listen } : node)),
+    runtime('other', { listen }),
+    ...endpoint('/second', 'second'),
+    stage('second', 'return 2;', 'collector /second', { runtime: 'other' }),
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('second', /^cannot listen: EADDRINUSE$/);
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.verdict(new RegExp(`^other for tests: cannot listen at ${listen}: port \\d+ is in use`), 'error');
   });
 });
 

@@ -1,16 +1,19 @@
 /** The sidebar "modelets": its figures and buttons, and that it costs nothing while it is hidden. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Locator } from 'playwright-core';
 import { READY } from '../../fixtures/badges.ts';
 import { gather } from '../../fixtures/drawn.ts';
 import { endpoint, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/polling.ts';
-import { EditorPage } from '../editor-page.ts';
+import { boxOf, EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
 import { FLOWS, HOSTILE, stageNow, underLoad, whenReady } from '../sums.ts';
 
+declare const localStorage: { removeItem(key: string): void };
 declare const RED: {
+  readonly actions: { invoke(action: string): void };
   readonly view: { selection(): { readonly nodes?: readonly { readonly id: string }[] } };
 };
 declare const document: { dispatchEvent(event: Event): void };
@@ -40,6 +43,10 @@ function showWindow(editor: EditorPage): Promise<void> {
     Reflect.deleteProperty(document, 'visibilityState');
     document.dispatchEvent(new Event('visibilitychange'));
   });
+}
+
+function stagesIn(part: Locator): Promise<(string | null)[]> {
+  return part.locator('[data-stage]').evaluateAll((found) => found.map((one) => one.getAttribute('data-stage')));
 }
 
 test('the dialog of a batcher says what its settings make of the requests that come', async () => {
@@ -104,10 +111,10 @@ test('the sidebar draws stages in the order of their route, and says why the rou
     await sidebar.stage('second').waitFor();
     const chains = sidebar.root.locator('.modelet-sb-chain');
     assert.equal(await chains.count(), 3);
-    const stages = chains.first().locator('[data-stage]');
-    const ids = await stages.evaluateAll((found) => found.map((one) => one.getAttribute('data-stage')));
-    assert.deepEqual(ids, ['first', 'second']);
-    assert.match((await chains.first().locator('.modelet-sb-end').textContent()) ?? '', /^ends there: .*collector/);
+    await until('what fails comes first', async () => (await stagesIn(chains.first())).join() === 'broken');
+    const whole = chains.filter({ has: editor.page.locator('[data-stage="second"]') });
+    assert.deepEqual(await stagesIn(whole), ['first', 'second']);
+    assert.match((await whole.locator('.modelet-sb-end').textContent()) ?? '', /^ends there: .*collector/);
   });
 });
 
@@ -222,6 +229,83 @@ test('the sidebar asks for no views while it is hidden, and asks again once it i
     } finally {
       await other.close();
     }
+  });
+});
+
+/** Two chains on one tab, the second in a group, and a third on another tab. */
+const APART = [
+  TAB,
+  { id: 'more', type: 'tab', label: 'more' },
+  runtime(),
+  ...endpoint('/one', 'one').map((one, index) => ({ ...one, y: 100 + 60 * index })),
+  stage('one', 'return input;', 'two', { x: 300 }),
+  stage('two', 'return input;', 'collector /one', { x: 500 }),
+  {
+    id: 'box',
+    type: 'group',
+    z: 'tab',
+    nodes: ['three'],
+    name: 'box',
+    style: { label: true },
+    x: 250,
+    y: 250,
+    w: 200,
+    h: 100,
+  },
+  stage('three', 'return input;', [], { x: 350, y: 300, g: 'box' }),
+  stage('four', 'return input;', [], { x: 300, z: 'more' }),
+];
+
+test('the sidebar keeps to the nodes, group or tab that is selected, with the workers of one stage, and leads back', async () => {
+  await session.inEditor(APART, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    const shows = (...ids: string[]): Promise<true> =>
+      until(`it shows ${ids}`, async () => (await stagesIn(sidebar.root)).join() === ids.join());
+    const back = sidebar.root.getByRole('button', { name: 'Show all' });
+    const all = ['one', 'two', 'three', 'four'];
+    await shows(...all);
+    await editor.node('two').click();
+    await shows('two');
+    await sidebar.stage('two').locator('.modelet-sb-worker').first().waitFor({ state: 'visible' });
+    await sidebar.root.getByText('Selected in the editor: 1 of 4').waitFor();
+    await back.click();
+    await shows(...all);
+    await editor.node('in /one').click();
+    await shows('one', 'two');
+    const { x, y } = await boxOf(editor.node('box'));
+    await editor.page.mouse.click(x + 30, y + 2);
+    await shows('three');
+    await editor.showTab('more');
+    await shows('four');
+    // What the sidebar itself selects takes nothing away.
+    await back.click();
+    await sidebar.stage('two').locator('.modelet-sb-name').click();
+    await shows(...all);
+    assert.deepEqual(await editor.page.evaluate(() => RED.view.selection().nodes?.map(({ id }) => id)), ['two']);
+  });
+});
+
+test('the sidebar opens when a browser deploys its first pipeline, and never again by itself', async () => {
+  await session.inEditor(APART, async (editor) => {
+    const root = editor.page.locator('.modelet-sb-root');
+    const change = async (name: string): Promise<void> => {
+      await editor.open('one');
+      await editor.fill(editor.field('name'), name);
+      await editor.ok();
+      await editor.deploy();
+    };
+    await editor.page.evaluate(() => {
+      RED.actions.invoke('core:show-info-tab');
+      localStorage.removeItem('modelet-sidebar-seen');
+    });
+    await root.waitFor({ state: 'hidden' });
+    await change('another');
+    await root.waitFor({ state: 'visible' });
+    await editor.page.evaluate(() => RED.actions.invoke('core:show-info-tab'));
+    await root.waitFor({ state: 'hidden' });
+    await change('one more');
+    await editor.waitForBadge('one', READY);
+    assert.equal(await root.isVisible(), false);
   });
 });
 
