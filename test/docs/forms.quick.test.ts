@@ -21,6 +21,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   stageFile: 'stage-file.js',
   fileBrowser: 'file-browser.js',
   showDeployedStage: 'stage-deployed.js',
+  dashboardNodes: 'dashboard-nodes.js',
   formTabs: 'form-tabs.js',
   onnxOptions: 'onnx-options.js',
   stageLive: 'stage-live.js',
