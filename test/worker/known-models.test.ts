@@ -11,12 +11,15 @@ import { after, describe, test } from 'node:test';
 import { lookIntoFolder } from '../../src/config/tasks/model-folder.ts';
 import type { TaskName } from '../../src/core/model.ts';
 import { differenceOf } from '../../src/runtime/worker/batch/alike.ts';
+import { PartsOut } from '../../src/runtime/worker/batch/stream.ts';
 import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
-import type { OpenSharp } from '../../src/runtime/worker/tasks/library.ts';
+import type { Libraries, OpenSharp } from '../../src/runtime/worker/tasks/library.ts';
+import { Sounds } from '../../src/runtime/worker/tasks/sounds.ts';
+import { decodePayload } from '../../src/wire/codec/codec.ts';
 import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
 import type { Drawing } from '../fixtures/onnx.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { inputs, type Read, run, taskLoader } from './rig.ts';
+import { input, inputs, type Read, run, taskLoader } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-known-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -43,6 +46,12 @@ interface Case {
   readonly given: readonly unknown[];
   readonly results: readonly unknown[];
 }
+
+/** 0.2 s at half the greatest level. */
+const FLAC = Buffer.from(
+  'ZkxhQwAAACIQABAAAAANAAANAfQA8AAABkAAAAAAAAAAAAAAAAAAAAAAhAAAKCAAAAByZWZlcmVuY2UgbGliRkxBQyAxLjQuMiAyMDIyMTAyMgAAAAD/+HQIAAY/VgEABcnH',
+  'base64',
+);
 
 const scores = (...of: readonly (readonly [string, number])[]): object[] =>
   of.map(([label, score]) => ({ label, score }));
@@ -156,6 +165,11 @@ describe('a known model', () => {
       end('bad a red', 'length', 1, 3),
       end('', 'stop', 1, 1),
     ]);
+    const sent: unknown[] = [];
+    const parts = new PartsOut((part) => sent.push(decodePayload(part.payload)));
+    const streamed = input({ input: 'good', options: { maxTokens: 3 } }, { streams: true });
+    assertAlike(await run(model, [streamed], { parts }), [end('bad a red', 'length', 1, 3)]);
+    assert.equal(sent.join(''), 'bad a red');
     const chat = { messages: [{ role: 'user', content: 'red' }], max_tokens: 2, model: 'any' };
     assertAlike(await run(model, inputs(chat)), [end('green blue', 'length', 1, 2)]);
   });
@@ -258,7 +272,7 @@ describe('pictures and sounds', () => {
     }
   });
 
-  test('sounds come as WAV files of any rate, and are limited', async () => {
+  test('sounds come as WAV files of any rate and as FLAC, and are limited', async () => {
     const model = await load('audio-classification', { maxSeconds: 1 });
     const wav = (rate: number, seconds: number, level: number, bits: 8 | 16 = 16): Buffer => {
       const size = bits / 8;
@@ -279,21 +293,19 @@ describe('pictures and sounds', () => {
     };
     const given = [
       wav(16_000, 0.1, 0.5),
+      FLAC,
       wav(44_100, 0.1, 0.5, 8).toString('base64'),
       { data: [0, 0, 0], sampleRate: 8000 },
       { channelData: [new Float32Array(4000).fill(0.5), new Float32Array(4000).fill(0.5)], sampleRate: 48_000 },
     ];
-    assert.deepEqual((await run(model, inputs(...given))).map(label), ['loud', 'loud', 'quiet', 'loud']);
+    assert.deepEqual((await run(model, inputs(...given))).map(label), ['loud', 'loud', 'loud', 'quiet', 'loud']);
     const bad = await run(model, inputs(wav(8000, 2, 0), Buffer.from('fLaC none'), { data: 'x', sampleRate: 1 }));
     assert.deepEqual(
       bad.map((one) => 'code' in one && one.code),
       ['payload_too_large', 'invalid_input', 'invalid_input'],
     );
-    const [, flac] = bad;
-    assert.match(
-      flac && 'message' in flac ? flac.message : '',
-      /only WAV files are read without the package audio-decode/,
-    );
+    const withoutDecoder = new Sounds({ optional: async () => null } as unknown as Libraries, 16_000, 1);
+    await assert.rejects(withoutDecoder.read(FLAC), /only WAV files are read without the package audio-decode: run/);
   });
 });
 
