@@ -31,7 +31,7 @@ export function inLabels(type: string, error: ModeletError): ModeletError {
     /(^|; )(\w+)(?=: )/g,
     (all, before: string, name: string) => `${before}${labels[name] ?? all.slice(before.length)}`,
   );
-  return message === error.message ? error : new ModeletError(error.code, message, { cause: error });
+  return message === error.message ? error : new ModeletError(error.code, message);
 }
 
 function labelsOf(type: string): Readonly<Record<string, string>> {
