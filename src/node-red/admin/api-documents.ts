@@ -1,6 +1,7 @@
 /** Serves the OpenAPI document and its page. Documents are built on request and cached briefly. */
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
+import type { Response } from 'express';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import { type Deadline, systemClock } from '../../core/clock.ts';
 import { apiOf, type Described } from '../../http/openapi/api.ts';
@@ -27,16 +28,8 @@ interface Made {
   readonly until: Deadline;
 }
 
-interface DocumentResponse {
-  set(name: string, value: string): DocumentResponse;
-  send(body: string): unknown;
-  json(body: unknown): unknown;
-  sendFile(path: string, options: { readonly root: string }): unknown;
-  sendStatus(code: number): unknown;
-}
-
 /** @param services the services to describe; null: all */
-type DocumentAnswer = (services: readonly Service[] | null, response: DocumentResponse) => void;
+type DocumentAnswer = (services: readonly Service[] | null, response: Response) => void;
 
 export class ApiDocuments {
   readonly #pipeline: Pipeline;
@@ -74,12 +67,12 @@ export class ApiDocuments {
     return document;
   }
 
-  #sendPage(response: DocumentResponse): void {
+  #sendPage(response: Response): void {
     response.set('Content-Type', 'text/html; charset=utf-8').set('Content-Security-Policy', PAGE_POLICY);
     response.send(this.#viewer === null ? PLAIN_PAGE : VIEWER_PAGE);
   }
 
-  #sendFile(file: string, response: DocumentResponse): void {
+  #sendFile(file: string, response: Response): void {
     if (this.#viewer === null) response.sendStatus(404);
     else response.sendFile(file, { root: this.#viewer });
   }

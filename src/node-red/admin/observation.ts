@@ -1,5 +1,5 @@
 /** Serves metrics, health and OpenAPI, as admin routes and under the public paths of runtimes. */
-import type { RequestHandler } from 'express';
+import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
 import { asError, type ErrorCode } from '../../core/errors.ts';
 import { Exposition } from '../../observe/export/collect.ts';
@@ -11,26 +11,8 @@ import { logFault } from '../log.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { ApiDocuments } from './api-documents.ts';
 
-interface Request {
-  readonly path: string;
-  readonly query: { readonly deep?: unknown };
-}
-
-interface ExpressResponse {
-  status(code: number): ExpressResponse;
-  set(name: string, value: string): ExpressResponse;
-  send(body: string): unknown;
-  json(body: unknown): unknown;
-  sendFile(path: string, options: { readonly root: string }): unknown;
-  sendStatus(code: number): unknown;
-}
-
-type ExpressHandler = (request: Request, response: ExpressResponse, next: (error?: unknown) => void) => void;
-/** Express recognizes an error handler by its four parameters. */
-type ExpressErrorHandler = (error: unknown, request: Request, response: ExpressResponse, next: unknown) => void;
-
 interface HttpNodeApp {
-  get(path: RegExp, ...handlers: readonly (ExpressHandler | ExpressHandler[] | ExpressErrorHandler)[]): void;
+  get(path: RegExp, ...handlers: readonly (RequestHandler | RequestHandler[] | ErrorRequestHandler)[]): void;
 }
 
 const ANY_PATH = /^/;
@@ -47,7 +29,7 @@ interface ClientView {
   readonly inside: boolean;
 }
 
-type ViewAnswer = (view: ClientView, response: ExpressResponse, request: Omit<Request, 'path'>) => void;
+type ViewAnswer = (view: ClientView, response: Response, request: Pick<Request, 'query'>) => void;
 
 /** Answers all observation routes. One instance per Node-RED process. */
 export class Observation {
@@ -67,7 +49,7 @@ export class Observation {
       ...documents,
       ['/metrics', (view, response) => this.#answerMetrics(view, response)],
       ['/health/live', (_view, response) => response.json({ live: true })],
-      ['/health/ready', (view, response, { query }) => this.#answerReady(view, response, query.deep === '1')],
+      ['/health/ready', (view, response, { query }) => this.#answerReady(view, response, query['deep'] === '1')],
     ]);
   }
 
@@ -84,17 +66,17 @@ export class Observation {
     app.get(ANY_PATH, this.#passBy, ...protectionOf(this.#RED), this.#answerPublicly, this.#answerFailed);
   }
 
-  readonly #passBy: ExpressHandler = ({ path }, _response, next) => next(this.#asked(path) ? undefined : 'route');
+  readonly #passBy: RequestHandler = ({ path }, _response, next) => next(this.#asked(path) ? undefined : 'route');
 
-  readonly #answerPublicly: ExpressHandler = (request, response, next) => {
+  readonly #answerPublicly: RequestHandler = (request, response, next) => {
     const asked = this.#asked(request.path);
     // A deploy may have removed the path since the first check.
     if (!asked) next('route');
     else asked.answer({ services: asked.services, inside: false }, response, request);
   };
 
-  /** Answers like an HTTP-in node whose middleware fails. */
-  readonly #answerFailed: ExpressErrorHandler = (error, _request, response, _next) => {
+  /** Answers like an HTTP-in node whose middleware fails. Express recognizes an error handler by its four parameters. */
+  readonly #answerFailed: ErrorRequestHandler = (error, _request, response, _next) => {
     logFault(this.#RED, 'a middleware of the HTTP endpoints failed', asError(error));
     response.sendStatus(500);
   };
@@ -109,7 +91,7 @@ export class Observation {
     return [...publicPaths.values()].includes(publicPath) ? { answer: found[1], services } : null;
   }
 
-  #answerMetrics({ services, inside }: ClientView, response: ExpressResponse): void {
+  #answerMetrics({ services, inside }: ClientView, response: Response): void {
     const shown = new Set<string | null>(services.map(({ id }) => id));
     const gates = this.#pipeline.gates.measured.filter(({ runtime }) => inside || shown.has(runtime));
     const looks = services.map((service) => service.measure());
@@ -119,7 +101,7 @@ export class Observation {
     );
   }
 
-  #answerReady(view: ClientView, response: ExpressResponse, deep: boolean): void {
+  #answerReady(view: ClientView, response: Response, deep: boolean): void {
     const { services, inside } = view;
     if (!deep) {
       this.#answerChecked(view, response, null);
@@ -132,11 +114,7 @@ export class Observation {
   }
 
   /** Sends the readiness. @param checks results of the stages' examples; null if the client did not ask for them. */
-  #answerChecked(
-    { services, inside }: ClientView,
-    response: ExpressResponse,
-    checks: readonly ShownCheck[] | null,
-  ): void {
+  #answerChecked({ services, inside }: ClientView, response: Response, checks: readonly ShownCheck[] | null): void {
     const missing = services.flatMap((service) => missingIn(service.snapshot()));
     const { isStopped } = this.#pipeline;
     const ready =
@@ -185,19 +163,19 @@ interface HttpNodeSettings {
  * `httpNodeCors`. Node-RED's own command puts `httpNodeAuth` before all of them; an embedding application must do so
  * itself.
  */
-function protectionOf(RED: NodeAPI): (ExpressHandler | ExpressHandler[])[] {
+function protectionOf(RED: NodeAPI): (RequestHandler | RequestHandler[])[] {
   const { httpNodeMiddleware: middleware, httpNodeCors: cors } = RED.settings as HttpNodeSettings;
   const isMiddleware = typeof middleware === 'function' || Array.isArray(middleware);
   return [
-    ...(isMiddleware ? [...loaded(RED, 'cookie-parser'), middleware as ExpressHandler | ExpressHandler[]] : []),
+    ...(isMiddleware ? [...loaded(RED, 'cookie-parser'), middleware as RequestHandler | RequestHandler[]] : []),
     ...(cors ? loaded(RED, 'cors', cors) : []),
   ];
 }
 
 /** Loads a handler from the packages that HTTP-in nodes use; empty if not found, which skips no access check. */
-function loaded(RED: NodeAPI, name: string, ...options: readonly unknown[]): ExpressHandler[] {
+function loaded(RED: NodeAPI, name: string, ...options: readonly unknown[]): RequestHandler[] {
   try {
-    return [coreHandler<ExpressHandler>(RED, name, ...options)];
+    return [coreHandler<RequestHandler>(RED, name, ...options)];
   } catch (thrown) {
     logFault(RED, `${name} is missing, so the public pages run without it`, asError(thrown));
     return [];
