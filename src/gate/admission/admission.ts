@@ -74,10 +74,6 @@ export class Admission {
     return this.#rule;
   }
 
-  get members(): readonly Admission[] | null {
-    return this.#members;
-  }
-
   /** The last reading, and the last refusal of the system behind the gate. */
   get knowledge(): Pick<Knowledge, 'known' | 'lastSampleAt' | 'lastRefusal'> {
     return this.#knowledge;

@@ -24,7 +24,7 @@ export class WorkerFacts {
   refusalOf: InputRefusal | null = null;
   /** The latest usage report, and the one at the time when the process became ready; null before that. */
   #usage: { readonly first: WorkerUsage; readonly latest: WorkerUsage } | null = null;
-  #gauges: OwnValues<number> = {};
+  gauges: OwnValues<number> = {};
 
   constructor(loadedAt: number) {
     this.loadedAt = loadedAt;
@@ -41,10 +41,6 @@ export class WorkerFacts {
 
   get usage(): WorkerUsage | null {
     return this.#usage?.latest ?? null;
-  }
-
-  get gauges(): OwnValues<number> {
-    return this.#gauges;
   }
 
   /** @throws Error if the schema cannot be used or an example breaks it. */
@@ -68,9 +64,9 @@ export class WorkerFacts {
     if (!own) return;
     const changed = Object.entries(own.gauges).map(([metric, series]) => [
       metric,
-      { ...this.#gauges[metric], ...series },
+      { ...this.gauges[metric], ...series },
     ]);
-    this.#gauges = { ...this.#gauges, ...Object.fromEntries(changed) };
+    this.gauges = { ...this.gauges, ...Object.fromEntries(changed) };
   }
 
   /** Returns the reason for replacing the process, as text, or null. */
