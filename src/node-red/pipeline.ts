@@ -93,6 +93,8 @@ export class Pipeline {
   readonly #badges: StatusBadges;
   readonly context: RequestContext;
   #deployment: Deployment = NOTHING_DEPLOYED;
+  /** Whether the user had started an SDK of OpenTelemetry when the flows started. */
+  #isTraced = false;
   #startedConfig: object | undefined;
   /** Distinguishes this start from a start that another deploy has overtaken. */
   #start = 0;
@@ -133,7 +135,7 @@ export class Pipeline {
       isCutOff: (id) => this.#handover.isCutOff(id),
       deployment: () => this.#deployment,
       gates: () => this.gates,
-      tracing: () => (this.#tracing.isOn ? this.#tracing : null),
+      tracing: () => (this.#isTraced ? this.#tracing : null),
       whenRunning: (deliver) => this.#arrivals.whenRunning(deliver),
     };
     this.#arrivals = new Arrivals({ context: this.context, joins: this.joins, feeds: this.feeds });
@@ -228,7 +230,7 @@ export class Pipeline {
     const start = this.#start;
     await this.#probed;
     if (start !== this.#start) return;
-    this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
+    this.#isTraced = this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
     const flows = liveFlows(this.RED);
     try {
       this.registry.reconcile(usedRuntimes(this.live), this.machine);

@@ -114,7 +114,9 @@ describe('maxRssMb', () => {
   test('a limit below the memory of a new worker replaces nothing, and the log says so', async (t) => {
     const service = await serve(t, { stages: [{ id: 'small', inline: 'return process.pid;', maxRssMb: 5 }] });
     const { small: [pid] = [] } = await service.ready();
-    const warning = await until('it is told', () => service.logs.find(({ message }) => message.includes('maxRssMb 5')));
+    const warning = await until('it is told', () =>
+      service.logs.find(({ message }) => message.includes('Memory limit of 5 MB')),
+    );
     assert.equal(warning.level, 'warn');
     for (let n = 0; n < 50; n += 1) assert.equal(await service.value(n), pid);
     assert.equal(service.stage('small').workers[0]?.restarts, 0);
