@@ -107,7 +107,7 @@ class Sidebar {
     /** The last view; null until there is one. */
     this.view = null;
     this.order = new Order();
-    this.selection = new Selection(() => this.view && this.draw(this.view));
+    this.selection = new Selection(() => this.view && this.drawSelected(this.view));
     this.filterBar = makeFilterBar(this.selection);
     this.curveHeight = CURVE.low;
     this.message = el('div', 'message');
@@ -174,7 +174,13 @@ class Sidebar {
     this.draw(this.view);
   }
 
-  /** Draws what the selection in the editor leaves of the pipelines. */
+  /** Brings what is selected into sight: half of the height may belong to the debug messages. */
+  drawSelected(view) {
+    const isFiltered = this.draw(view);
+    this.element.scrollTop = isFiltered ? this.filterBar.element.offsetTop : 0;
+  }
+
+  /** Draws what the selection in the editor leaves of the pipelines. Returns whether that is not all. */
   draw(view) {
     const stages = view.runtimes.flatMap((runtime) => runtime.stages);
     const endpoints = view.runtimes.flatMap((runtime) => runtime.endpoints);
@@ -185,6 +191,7 @@ class Sidebar {
     this.showGates(gates);
     setShown(this.gates, gates.length > 0);
     this.fill();
+    return chosen !== null;
   }
 
   /** Gives the curves the height that is left. */

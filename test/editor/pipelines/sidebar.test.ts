@@ -1,9 +1,12 @@
 /** The sidebar "modelets": its figures and buttons, and that it costs nothing while it is hidden. */
 import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
 import { test } from 'node:test';
+import type { AxeResults } from 'axe-core';
 import type { Locator } from 'playwright-core';
 import { READY } from '../../fixtures/badges.ts';
 import { gather } from '../../fixtures/drawn.ts';
+import { NODE_RED } from '../../fixtures/editor.ts';
 import { endpoint, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/polling.ts';
 import { boxOf, EditorPage } from '../editor-page.ts';
@@ -16,10 +19,16 @@ declare const RED: {
   readonly actions: { invoke(action: string): void };
   readonly view: { selection(): { readonly nodes?: readonly { readonly id: string }[] } };
 };
-declare const document: { dispatchEvent(event: Event): void };
+declare const axe: { run(context: object): Promise<AxeResults> };
+declare const document: {
+  dispatchEvent(event: Event): void;
+  readonly documentElement: { readonly classList: { toggle(name: string, isOn: boolean): void } };
+};
 declare const window: { pwned?: number };
 
 const session = sharedSession();
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 /** Counts the views that the page gets from now on. */
 function countViews(editor: EditorPage): () => number {
@@ -164,6 +173,29 @@ test('the sidebar shows names and errors as plain text', async () => {
     await sidebar.stage('broken').locator('.modelet-sb-why', { hasText: HOSTILE }).waitFor();
     assert.equal(await sidebar.root.locator('img').count(), 0);
     assert.equal(await editor.page.evaluate(() => window.pwned), undefined);
+  });
+});
+
+test('people of all kinds can read and name what the sidebar has, in light and dark', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.stage('broken').locator('.modelet-sb-error', { hasText: HOSTILE }).waitFor();
+    const curve = sidebar.stage('second').getByRole('img', { name: /: mean size of the batches over the last minute/ });
+    await curve.waitFor({ state: 'attached' });
+    await editor.page.addScriptTag({ path: AXE });
+    // All of the editor stands outside of its body, which has no height: to axe, nothing of it can be seen.
+    const style = await editor.page.addStyleTag({ content: 'html, body { height: 100% !important }' });
+    for (const isDark of NODE_RED === 'node-red-4' ? [false] : [true, false]) {
+      await editor.page.evaluate((dark) => document.documentElement.classList.toggle('nr-theme-dark', dark), isDark);
+      const { violations, passes } = await editor.page.evaluate(() => axe.run({ include: ['.modelet-sb-root'] }));
+      const faults = violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id} of ${target.join(' ')}`));
+      assert.deepEqual(faults, []);
+      assert.ok(
+        passes.some(({ id }) => id === 'color-contrast'),
+        'axe sees its texts',
+      );
+    }
+    await style.evaluate((element) => (element as unknown as { remove(): void }).remove());
   });
 });
 
