@@ -155,7 +155,20 @@
     if (element.length > 0) element.attr('data-palette-label', `${element.attr('data-palette-label')}, ${words}`);
   }
 
+  /** Puts the category behind that of functions, once, unless the settings of Node-RED give it a place. */
+  let isPlaced = false;
+  function placeCategory() {
+    const category = $('#red-ui-palette-container-modelets');
+    if (isPlaced || category.length === 0) return;
+    isPlaced = true;
+    const order = RED.settings.paletteCategories || RED.settings.theme('palette.categories')?.order || [];
+    if (!order.includes('modelets')) category.insertAfter('#red-ui-palette-container-function');
+  }
+
   window.modelet = window.modelet || {};
-  if (!window.modelet.defineNode) RED.events.on('registry:node-type-added', findByWords);
+  if (!window.modelet.defineNode) {
+    RED.events.on('registry:node-type-added', findByWords);
+    RED.events.on('registry:node-type-added', placeCategory);
+  }
   window.modelet.defineNode = defineNode;
 })();

@@ -60,9 +60,9 @@ async function showTip(editor: EditorPage, type: NodeType): Promise<ReturnType<E
   return tip;
 }
 
-test('the palette shows the nodes in their own category', async () => {
+test('the palette shows the nodes in their own category, behind that of functions', async () => {
   await session.inEditor([], async (editor) => {
-    const category = editor.page.locator('#red-ui-palette-container-modelets');
+    const category = editor.page.locator('#red-ui-palette-container-function + #red-ui-palette-container-modelets');
     const types = await category
       .locator('.red-ui-palette-node')
       .evaluateAll((nodes) => nodes.map((node) => node.getAttribute('data-palette-type')));
