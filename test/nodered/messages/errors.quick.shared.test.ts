@@ -254,7 +254,7 @@ describe('errors without a handler', () => {
     const message = await assertError(await nodeRed.post('/alone', {}), 500, 'modelet_failed', 'alone');
     assert.equal(message, 'no process listens');
     await until('it is in the log', () =>
-      nodeRed.logs.some((line) => /^20 .*modelet_failed: nobody listens/.test(line)),
+      nodeRed.logs.some((line) => /^20 .*modelet_failed: no process listens/.test(line)),
     );
   });
 

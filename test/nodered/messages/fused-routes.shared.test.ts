@@ -238,7 +238,7 @@ describe('not fused', () => {
       ['watched', 'watched', /a Complete node watches it/],
       ['z', 'z', /goes to a result collector/],
       ['writes list', 'writes list', /stage reads payload reads msg\.payload, this one writes msg\.list/],
-      ['reads payload', 'reads payload', /the next node cannot be used: predict: /],
+      ['reads payload', 'reads payload', /the next node cannot be used: Call: /],
     ];
     for (const [entry, stages, end] of expected) {
       const route = await routeFrom(entry);
