@@ -78,6 +78,9 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     path: 'models/classify.py',
     watch: true,
     python: 'python3.12',
+    task: 'image-classification',
+    model: '',
+    precision: 'auto',
   },
   'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
   'modelet-collector': { name: 'answers', order: 'completion', results: 'parts', errorPayload: 'keep', catch: 'off' },
@@ -89,7 +92,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
 
 /** Properties that the dialog does not show for these values, or that another test types. */
 const HIDDEN: Partial<Record<Typed, readonly string[]>> = {
-  'modelet-stage': ['setup', 'code', 'teardown', 'module'],
+  'modelet-stage': ['setup', 'code', 'teardown', 'module', 'task', 'model', 'precision'],
   'modelet-collector': ['errorPayload'],
 };
 
