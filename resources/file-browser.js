@@ -87,11 +87,13 @@
     open.on('click', (event) => {
       event.preventDefault();
       if (asked) return close();
+      list.empty();
       panel.show();
       open.attr('aria-expanded', 'true');
       look(folderOf(field.val().trim()), '');
     });
-    panel.on('keydown', (event) => {
+    panel.add(open).on('keydown', (event) => {
+      if (!asked) return;
       const buttons = list.find('button').get();
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (step) buttons[buttons.indexOf(document.activeElement) + step]?.focus();

@@ -78,9 +78,6 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     path: 'models/classify.py',
     watch: true,
     python: 'python3.12',
-    task: 'image-classification',
-    model: '',
-    precision: 'auto',
   },
   'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
   'modelet-collector': { name: 'answers', order: 'completion', results: 'parts', errorPayload: 'keep', catch: 'off' },
@@ -101,8 +98,9 @@ async function assertKept(editor: EditorPage, id: string, type: Typed, form: For
   const saved = ours(await editor.saved(id));
   for (const [property, value] of Object.entries(values)) assert.equal(saved[property], value, `${type} ${property}`);
   // A list has a separate test.
+  const elsewhere = ['runtime', 'tls', 'broker', 'keys', ...(HIDDEN[type] ?? [])];
   const missing = Object.entries(NODE_SCHEMAS[type].properties).flatMap(([name, property]) =>
-    name in values || ['runtime', 'tls', 'broker', 'keys'].includes(name) || property.type === 'array' ? [] : name,
+    name in values || elsewhere.includes(name) || property.type === 'array' ? [] : name,
   );
   assert.deepEqual(missing, [], `${type}: no value here`);
   const shown = Object.keys(values).filter((property) => !HIDDEN[type]?.includes(property));

@@ -70,7 +70,9 @@ test('the dialog of a batcher says what its settings make of the requests that c
       await editor.fill(editor.field('maxWaitMs'), '60000');
       await now.filter({ hasText: /a wait of 60000 ms makes batches of about 8\./ }).waitFor();
       await editor.field('policy').selectOption('greedy');
-      await now.filter({ hasText: /requests\/s: a batch has the items that wait when a worker becomes free\./ }).waitFor();
+      await now
+        .filter({ hasText: /requests\/s: a batch has the items that wait when a worker becomes free\./ })
+        .waitFor();
       await editor.cancel();
     });
   });

@@ -186,7 +186,7 @@ const ROWS: readonly Row[] = [
     what: 'a stage that cannot be used',
     path: 'unusable',
     body: asking({}),
-    message: /predict/,
+    message: /Call: must be one of item, batch/,
   },
 ];
 
