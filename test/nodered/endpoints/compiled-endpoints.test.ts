@@ -192,7 +192,7 @@ test('a Catch node around a subflow gets the errors inside it', async () => {
 test('the snapshot and the view of stages say which endpoints are compiled, and why others are not', async () => {
   await red.deploy([...PLAIN, { ...httpIn('get', '/x/:id', 'a'), method: 'get' }]);
   const { endpoints } = await red.snapshot();
-  const common = { stages: ['a'], runtimes: ['runtime'] };
+  const common = { stages: ['a'], runtimes: ['runtime'], isDeadEnd: false, isSecond: false };
   assert.deepEqual(endpoints, [
     { id: 'in', method: 'POST', path: '/api/plain', ...common, reason: null },
     {
