@@ -10,7 +10,7 @@ const STANDARD = new Set(
   `
   answer arrival attempt batch body branch bucket budget byte call caller cause check child choice client clock coalesced
   code codec coding collection content context control count decision delivery deploy described done duration encode ended error
-  event example fact failure field fifo file flight flow former function gather growth guarded head header histogram http
+  event example fact failed failure field fifo file flight flow former function gather growth guarded head header histogram http
   info input key kind lazy life lifetime limit link list listening live log loop machine media memory message meter mode
   model named never node number open option order origin other own parent path phase pipeline policy port prepared
   priority process program progress quantile queue quiet range read reader reading recent record reference replacement
