@@ -75,13 +75,18 @@
     return result;
   }
 
+  /** Returns the properties of a new node. */
+  function defaultsOf(type) {
+    const { defaults } = RED.nodes.getType(type);
+    return Object.fromEntries(Object.entries(defaults).map(([name, { value }]) => [name, value]));
+  }
+
   /** Returns the id of the runtime for a new stage, and the event that made it, if there was none. */
   function runtimeFor(node) {
     const known = window.modelet.form.findRuntime(node);
     if (known) return { id: known, events: [] };
     const id = RED.nodes.id();
-    const { defaults } = RED.nodes.getType('modelet-runtime');
-    const values = Object.fromEntries(Object.entries(defaults).map(([name, { value }]) => [name, value]));
+    const values = defaultsOf('modelet-runtime');
     RED.nodes.import([{ ...values, id, type: 'modelet-runtime', name: 'default' }], {
       generateIds: false,
       markChanged: true,
@@ -99,8 +104,7 @@
       events.push(...made);
       own = { ...properties, runtime: id };
     }
-    const { defaults } = RED.nodes.getType(type);
-    const values = Object.fromEntries(Object.entries(defaults).map(([name, { value }]) => [name, value]));
+    const values = defaultsOf(type);
     const { id, z, x, y, g, d, l, info, name } = node;
     const kept = {
       id,

@@ -55,6 +55,35 @@
     });
   }
 
+  /**
+   * A field with a JSON object of which other fields show parts. `read` returns null for anything else, of which the field
+   * itself complains; `write` sets members, and removes those that are undefined; `follow` calls `show` when a user edits it.
+   */
+  function jsonObject(field) {
+    let isWriting = false;
+    const read = () => {
+      try {
+        const value = JSON.parse(field.val().trim() || '{}');
+        return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : null;
+      } catch (_error) {
+        return null;
+      }
+    };
+    const write = (members) => {
+      const object = read();
+      if (object === null) return;
+      for (const [name, value] of Object.entries(members)) {
+        if (value === undefined) delete object[name];
+        else object[name] = value;
+      }
+      isWriting = true;
+      field.val(JSON.stringify(object)).trigger('change');
+      isWriting = false;
+    };
+    const follow = (show) => field.on('change keyup', () => isWriting || show());
+    return { read, write, follow };
+  }
+
   /** Unfolds `details` if one of these properties is not at its default. */
   function unfoldIfTouched(node, details, properties) {
     const isTouched = properties.some((property) => {
@@ -196,6 +225,7 @@
     fieldOf,
     held,
     isUsed,
+    jsonObject,
     validator,
     wired,
   };

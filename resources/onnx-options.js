@@ -5,16 +5,6 @@
 (() => {
   'use strict';
 
-  /** Reads JSON with an object; null for anything else, which the field of the JSON itself complains about. */
-  function parse(text) {
-    try {
-      const value = JSON.parse(text.trim() || '{}');
-      return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : null;
-    } catch (_error) {
-      return null;
-    }
-  }
-
   /** A text with a comma is a list of labels, any other the path of a file. */
   function readLabels(text) {
     const labels = text.split(',').map((label) => label.trim());
@@ -33,13 +23,11 @@
 
   /** Connects the fields in the open dialog `form` with its field of `init`. */
   function attach(form) {
-    const init = form.find('#node-input-init');
+    const init = window.modelet.form.jsonObject(form.find('#node-input-init'));
     const field = (name) => form.find(`#modelet-onnx-${name}`);
-    let isWriting = false;
 
     const show = () => {
-      if (isWriting) return;
-      const options = parse(init.val());
+      const options = init.read();
       for (const name of ['labels', 'softmax', 'outputs', 'threads']) field(name).prop('disabled', options === null);
       if (options === null) return;
       field('labels').val(showLabels(options.labels)).prop('disabled', !isShowable(options.labels));
@@ -48,15 +36,7 @@
       field('threads').val(options.threads ?? '');
     };
 
-    const write = (name, value) => {
-      const options = parse(init.val());
-      if (options === null) return;
-      if (value === undefined) delete options[name];
-      else options[name] = value;
-      isWriting = true;
-      init.val(JSON.stringify(options)).trigger('change');
-      isWriting = false;
-    };
+    const write = (name, value) => init.write({ [name]: value });
 
     field('labels').on('change keyup', () => write('labels', readLabels(field('labels').val())));
     field('softmax').on('change', () => write('softmax', field('softmax').prop('checked') || undefined));
@@ -66,7 +46,7 @@
       // A text that is no number stays as it was typed, and the deploy rejects it with a reason.
       write('threads', text === '' ? undefined : Number.isNaN(Number(text)) ? text : Number(text));
     });
-    init.on('change keyup', show);
+    init.follow(show);
     show();
   }
 

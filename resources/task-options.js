@@ -5,16 +5,6 @@
 (() => {
   'use strict';
 
-  /** Reads JSON with an object; null for anything else, which the field of the JSON itself complains about. */
-  function parse(text) {
-    try {
-      const value = JSON.parse(text.trim() || '{}');
-      return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : null;
-    } catch (_error) {
-      return null;
-    }
-  }
-
   /** Puts the choices of the task below the kinds of what goes in. */
   function group(node, select) {
     const kinds = new Map();
@@ -59,24 +49,13 @@
 
   /** Connects the fields in the open dialog `form` with its field of `init`. */
   function attach(node, form) {
-    const init = form.find('#node-input-init');
+    const init = window.modelet.form.jsonObject(form.find('#node-input-init'));
     const task = form.find('#node-input-task');
     const rows = form.find('#modelet-stage-options');
-    let isWriting = false;
     const options = () => window.modelet.tasks[task.val()]?.options ?? {};
 
-    const write = (change) => {
-      const values = parse(init.val());
-      if (values === null) return;
-      change(values);
-      isWriting = true;
-      init.val(JSON.stringify(values)).trigger('change');
-      isWriting = false;
-    };
-
     const fill = () => {
-      if (isWriting) return;
-      const values = parse(init.val());
+      const values = init.read();
       for (const [name, option] of Object.entries(options())) {
         const field = rows.find(`#modelet-task-${name}`).prop('disabled', values === null);
         if (values !== null) show(field, option, values[name]);
@@ -84,13 +63,7 @@
     };
 
     const row = ([name, option]) => {
-      const field = fieldFor(node, name, option).on('change input', () => {
-        const value = read(field, option);
-        write((values) => {
-          if (value === undefined) delete values[name];
-          else values[name] = value;
-        });
-      });
+      const field = fieldFor(node, name, option).on('change input', () => init.write({ [name]: read(field, option) }));
       const label = $('<label>').attr('for', `modelet-task-${name}`);
       label.append('<i class="fa fa-sliders"></i> ', $('<span>').text(node._(`modelet-stage.option.${name}`)));
       const hint = $('<div class="modelet-hint">').text(node._(`modelet-stage.optionTip.${name}`));
@@ -105,13 +78,8 @@
     /** Options of the task before would be mistakes now. */
     const forget = () => {
       const others = Object.values(window.modelet.tasks).flatMap((one) => Object.keys(one.options));
-      const foreign = Object.keys(parse(init.val()) ?? {}).filter(
-        (name) => others.includes(name) && !(name in options()),
-      );
-      if (foreign.length === 0) return;
-      write((values) => {
-        for (const name of foreign) delete values[name];
-      });
+      const foreign = Object.keys(init.read() ?? {}).filter((name) => others.includes(name) && !(name in options()));
+      if (foreign.length > 0) init.write(Object.fromEntries(foreign.map((name) => [name, undefined])));
     };
 
     const chosen = task.val();
@@ -121,7 +89,7 @@
       if (form.find('#node-input-source').val() === 'task') forget();
       draw();
     });
-    init.on('change keyup', fill);
+    init.follow(fill);
     draw();
   }
 
