@@ -51,7 +51,7 @@ export class Selection {
     RED.events.on('workspace:change', ({ old, workspace }) => old && this.turned(workspace));
   }
 
-  /** What the sidebar itself selects must not take away what its user looks at. */
+  /** A selection that the sidebar itself makes must not hide the part that its user looks at. */
   without(select) {
     this.isOwn = true;
     select();

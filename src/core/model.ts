@@ -120,7 +120,7 @@ export const TASK_NAMES = [
 
 export type TaskName = (typeof TASK_NAMES)[number];
 
-/** What a stage with a known model sets and its requests do not. */
+/** Settings of a stage with a known model that its requests cannot change. */
 export interface TaskLimits extends Pick<OnnxOptions, 'threads' | 'batch' | 'examples'> {
   readonly device: string;
   readonly maxMegapixels: number;

@@ -287,7 +287,7 @@ export class Origins {
   }
 }
 
-/** What an endpoint does for pages of other origins. */
+/** The access that an endpoint gives to pages of other origins. */
 export type OtherOrigins = Pick<Origins, 'allows' | 'mark' | 'preflight'>;
 
 /** Says that an answer depends on a header of its request, so that no cache gives it to other pages. */

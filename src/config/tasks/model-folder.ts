@@ -15,7 +15,7 @@ const ENDINGS: readonly (readonly [precision: string, ending: string])[] = [
   ['q4f16', '_q4f16'],
   ['bnb4', '_bnb4'],
 ];
-/** Where exports for the library have their weights, and where others have them. */
+/** Folders of the weights: that of exports for the library, and that of others. */
 const SUBFOLDERS = ['onnx', ''] as const;
 
 export interface ModelFolder {

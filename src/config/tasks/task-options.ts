@@ -8,7 +8,7 @@ import { TASKS, type TaskInput, type TaskOption } from './tasks.ts';
 /** Values of a task's options by name. */
 export type TaskValues = Readonly<Record<string, unknown>>;
 
-/** What only the stage sets. */
+/** Options that only the stage sets. */
 const OF_STAGE: Readonly<Record<keyof TaskLimits, TaskOption | { readonly type: 'array'; readonly default: unknown }>> =
   {
     threads: { type: 'integer', minimum: 1, maximum: 1024, description: 'Threads of a run' },

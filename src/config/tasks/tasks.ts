@@ -5,7 +5,7 @@
  */
 import type { PayloadSchema, TaskName } from '../../core/model.ts';
 
-/** What a task takes, see worker/tasks/inputs.ts. */
+/** The inputs that a task takes, see worker/tasks/inputs.ts. */
 export type TaskInput = 'picture' | 'text' | 'question' | 'prompt' | 'sound';
 
 /** Media types of files that are an input as they stand. */
@@ -17,7 +17,7 @@ export const INPUT_TYPES: Readonly<Record<TaskInput, readonly string[]>> = {
   question: [],
 };
 
-/** What becomes of the library's answer, see worker/tasks/results.ts. */
+/** The form that results get from the library's answer, see worker/tasks/results.ts. */
 export type TaskForm =
   | 'scores'
   | 'ranking'
@@ -45,7 +45,7 @@ export interface Task {
   readonly input: TaskInput;
   /** Files that the task needs, besides the configuration of the model and its weights. */
   readonly files: readonly string[];
-  /** What a request may set, too. One without a default must be set. */
+  /** Options that a request may set, too. An option without a default must be set. */
   readonly options: Readonly<Record<string, TaskOption>>;
   /** Whether one call of the library computes several inputs together. */
   readonly together: boolean;

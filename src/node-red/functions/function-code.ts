@@ -122,7 +122,7 @@ class CodeReader {
         if (this.#tab === 'code' && !ancestors.some(isFunction))
           this.#returned((node as ReturnStatement).argument ?? null, node);
       },
-      // What is assigned to is not an Identifier to the walker.
+      // The walker does not take the target of an assignment for an Identifier.
       VariablePattern: (node, ancestors) => this.#identifier(node as Identifier, ancestors),
     });
     if (this.#tab === 'code' && canEnd(program.body)) {
@@ -228,7 +228,7 @@ function isResult(node: AnyNode, ancestors: readonly AnyNode[]): boolean {
   let inner = node;
   for (const outer of ancestors.slice(0, -1).toReversed()) {
     if (outer.type === 'ReturnStatement') return true;
-    // What it returns otherwise is an obstacle itself.
+    // An array that code returns is an obstacle itself.
     if (outer.type === 'ArrayExpression') return true;
     if (outer.type !== 'ConditionalExpression' || outer.test === inner) return false;
     inner = outer;

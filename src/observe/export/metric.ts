@@ -45,7 +45,7 @@ const KINDS = {
 
 type Kind = keyof typeof KINDS;
 
-/** What a metric reads of its subject: one value, values by label, or null for no series. */
+/** The reading of a subject by a metric: one value, values by label, or null for no series. */
 type Values = number | HistogramReading | null | undefined | { readonly [label: string]: Values };
 
 /**

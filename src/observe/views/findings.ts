@@ -263,7 +263,7 @@ const news: Rule = ({ stages, failures }) => {
   return first ? [{ ...first, actions: [{ kind: 'seen' }] }, ...others] : [];
 };
 
-/** What a user has read is no news, but only an answer shows that it is over. */
+/** A failure that a user has read is no news, but only an answer shows that it is over. */
 const lastAnswers: Rule = ({ stages, lasting }) =>
   lasting.map(({ stage, code, message }) => {
     const text = `${stage === null ? '' : `${stage}: `}the last request ended with ${code}, and no request was answered since: ${message}`;

@@ -18,7 +18,7 @@ export const MOST_MARKS = 100;
 
 /** Requests that failed since the point before; without a stage if none caused it. */
 export type FailedRequestsOfPoint = Pick<FailureCount, 'stage' | 'code' | 'count'> & {
-  /** Of the last of them; null if no message was kept. */
+  /** The message of the last failed request; null if none was kept. */
   readonly message: string | null;
 };
 
@@ -51,7 +51,7 @@ export interface ColouredStage {
   readonly colour: number;
 }
 
-/** What a look has added. */
+/** Points and marks that a look has added. */
 export interface Added {
   readonly points: readonly HistoryPoint[];
   readonly marks: readonly HistoryMark[];
@@ -181,7 +181,7 @@ function failedBetween(earlier: Measurement, later: Measurement): FailedRequests
     .map((failure) => ({ ...failure, count: failure.count - (before.get(keyOf(failure)) ?? 0) }))
     .filter(({ count }) => count > 0)
     .map(({ stage, code, message, count }) => ({ stage, code, message, count }));
-  // What is no fault, such as `cancelled`, has no message.
+  // An outcome that is no fault, such as `cancelled`, has no message.
   const untold = Object.entries(later.snapshot.requests).flatMap(([code, total]) => {
     const ofCode = told.reduce((sum, failure) => sum + (failure.code === code ? failure.count : 0), 0);
     const count = total - (earlier.snapshot.requests[code] ?? 0) - ofCode;

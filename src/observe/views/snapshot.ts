@@ -128,10 +128,10 @@ export interface RuntimeSnapshot {
 /** `address`: as the runtime node has it. */
 export type ListenerSnapshot = ListenerState & { readonly address: string };
 
-/** What the snapshot shows as it is. */
+/** The parts that the snapshot shows as they are. */
 type ShownRuntime = Omit<RuntimeSnapshot, 'engine' | 'frames' | 'bytes' | 'stages' | 'routes' | 'failures' | 'lasting'>;
 
-/** What the snapshot is made of. Times are on the monotonic clock. */
+/** The sources of the snapshot. Times are on the monotonic clock. */
 interface RuntimeParts {
   readonly engine: Pick<RuntimeSnapshot['engine'], 'pid' | 'state' | 'restarts' | 'deaths'> &
     Pick<RuntimeSnapshot, 'frames' | 'bytes'> & { readonly lastError: Error | null };

@@ -4,7 +4,7 @@ import { namedOptions } from './calls.ts';
 import type { Prompt } from './inputs.ts';
 import type { Library, TaskPipeline } from './library.ts';
 
-/** What a stage gives behind the parts; clients of OpenAI's API get it in their form. */
+/** The result that a stage gives behind the parts; clients of OpenAI's API get it in their form. */
 export interface Generated {
   readonly text: string;
   readonly finish_reason: 'stop' | 'length';
