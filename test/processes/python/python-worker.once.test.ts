@@ -173,10 +173,9 @@ def predict(value, ctx):
     return value`;
     const service = await serveSource(t, lines);
     await service.ready();
-    await prefetching(service, 'model');
+    const before = 1 + (await prefetching(service, 'model'));
     const held = service.ask('held');
     await until('it is held', () => readFileSync(join(folder, 'calls'), 'utf8').endsWith('held '));
-    const before = service.stage('model').items;
     const ahead = service.ask('cancelled');
     await until('one was sent ahead', () => service.stage('model').items > before);
     const late = service.ask('late', { timeoutMs: 100 });

@@ -104,15 +104,17 @@ describe('worker threads', () => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'gate', isolation: 'thread', file, init: { folder } }] });
       const name = file === 'gate' ? 'held' : 'spin';
-      await prefetching(service, 'gate');
+      const before = 1 + (await prefetching(service, 'gate'));
       const running = await hold({ service, folder }, name);
-      const before = service.stage('gate').items;
       const ahead = service.ask('ahead');
       await until('one was sent ahead', () => service.stage('gate').items > before);
       service.service.abandon(ahead.id, new ModeletError('cancelled', 'the caller went away'));
       // Behind the cancellation on the same way: when this has arrived, so has that.
       const behind = service.ask('behind');
-      await queued({ service, folder }, 1);
+      await until('the engine has it', () => {
+        const { queue, items } = service.stage('gate');
+        return queue === 1 || items === before + 2;
+      });
       release(folder, name);
       for (const { answer } of [running, behind]) assert.equal((await answer).code, 'ok');
       const calls = callsIn(folder).filter((call) => call !== 'quick');

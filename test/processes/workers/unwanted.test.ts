@@ -66,9 +66,8 @@ describe('a deadline', () => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'stage', file, init: { folder } }] });
       const held = file === 'gate' ? 'held' : 'spin';
-      await prefetching(service, 'stage');
+      const before = 1 + (await prefetching(service, 'stage'));
       const running = await hold({ service, folder }, held);
-      const before = service.stage('stage').items;
       const ahead = service.ask('expires', { timeoutMs: 1000 });
       const deadline = systemClock.now() + 1000;
       await until('it was sent ahead', () => service.stage('stage').items > before || ahead.settled);
@@ -101,9 +100,8 @@ describe('a deadline', () => {
 
   test('that passes in a worker while this process is blocked prevents the run of the item', async (t) => {
     const gate = await gated(t);
-    await prefetching(gate.service, 'gate');
+    const before = 1 + (await prefetching(gate.service, 'gate'));
     const running = await hold(gate, 'held');
-    const before = gate.service.stage('gate').items;
     const expiresAt = systemClock.now() + 1010;
     const expires = gate.service.ask('expires', { timeoutMs: 1000 });
     await until('it was sent ahead', () => gate.service.stage('gate').items > before);
@@ -158,10 +156,9 @@ describe('a cancelled request', () => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'stage', file, init: { folder } }] });
       const held = file === 'gate' ? 'held' : 'spin';
-      await prefetching(service, 'stage');
+      const before = 1 + (await prefetching(service, 'stage'));
       const [pid] = service.pids('stage') as [number];
       const running = await hold({ service, folder }, held);
-      const before = service.stage('stage').items;
       const ahead = service.ask('ahead');
       await until('it was sent ahead', () => service.stage('stage').items > before);
       service.service.abandon(ahead.id, gone());

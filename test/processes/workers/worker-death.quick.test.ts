@@ -49,11 +49,10 @@ describe('kill -9 in the middle of a batch', () => {
 
   test('returns the items that were sent ahead to the worker, in their order', async (t) => {
     const { service, folder } = await gated(t);
-    await prefetching(service, 'gate');
+    const before = 1 + (await prefetching(service, 'gate'));
     const [pid] = service.pids('gate') as [number];
     const running = service.ask('held');
     await until('it runs', () => callsIn(folder).includes('held'));
-    const before = service.stage('gate').items;
     const ahead = service.ask('ahead');
     await until('one was sent ahead', () => service.stage('gate').items > before);
     const behind = service.ask('behind');
