@@ -9,7 +9,7 @@ import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { startedProcesses, within } from '../../fixtures/processes.ts';
 import { callsIn, grantedCpus, type PlanSpec, release, serve } from '../../fixtures/service.ts';
-import { hold, prefetching, queued } from '../modelets/gated.ts';
+import { hold, prefetching } from '../modelets/gated.ts';
 
 const ECHO = { id: 'echo', file: 'echo', isolation: 'thread' } as const;
 
