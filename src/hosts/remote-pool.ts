@@ -317,9 +317,11 @@ export class RemotePool implements StagePool {
     for (const gained of this.#hosts.read(reports)) this.#events.onOwnMetrics({ ...gained, gauges: {} });
   }
 
-  /** Ends the leases of hosts that are gone, and finds the ends of batches whose events were missed. */
+  /**
+   * Ends the leases of hosts that are gone, those on batches of earlier runtimes included: no other process would. Finds
+   * the ends of batches whose events were missed.
+   */
   async #lookAfter(queue: BatchQueue): Promise<void> {
-    if (this.#sent.size === 0) return;
     await queue.endLeases();
     const old = [...this.#sent].filter(([, { batch }]) => batch.dispatchedAt + LOOK_MS < this.#clock.now());
     for (const [id] of old) {
@@ -346,14 +348,14 @@ export class RemotePool implements StagePool {
   }
 
   async #ended(id: string, { result, reason }: JobEnd): Promise<void> {
-    if (this.#state.tag !== 'serving') return;
+    // Its event and a look at the job may both have found its end.
+    if (this.#state.tag !== 'serving' || !this.#sent.has(id)) return;
     const { queue, parts } = this.#state;
     try {
       if (!result) throw new Error(reason ?? 'it has no result');
       const { replies, runMs } = decodeReplies(await queue.resultOf(id, result));
       await parts.all(id, replies);
       const sent = this.#sent.get(id);
-      // Its event and a look at the job may both have found its end.
       if (!sent) return;
       if (replies.length !== sent.batch.items.length) throw new Error('a host has sent the replies of another batch');
       this.#settled(id);

@@ -263,6 +263,24 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     assert.deepEqual(payloads(await arrived(out, 1)), ['after']);
   });
 
+  test('a batch whose host and engine both died leaves the server, although nothing is asked any more', async (t) => {
+    const { failed } = await bed.deploy(stage('orphaned', gate.code(), 'done', REMOTE));
+    const host = bed.host(t);
+    await bed.ready('orphaned', 1);
+    red.send('orphaned', { payload: 'alone' });
+    await until('it runs', async () => (await gate.entered()).length > 0);
+    const keys = async (pattern: string): Promise<string[]> => (await bed.redis.run('KEYS', pattern)) as string[];
+    assert.equal((await keys('modelet:stage-*:active')).length, 1);
+    const [engine = 0] = pidsOf(await red.snapshot());
+    host.child.kill('SIGKILL');
+    process.kill(engine, 'SIGKILL');
+    assert.equal((await arrived(failed, 1))[0]?.error?.code, 'engine_lost');
+    // Its lease ends now instead of in ten seconds.
+    for (const lock of await keys('modelet:stage-*:lock')) await bed.redis.run('DEL', lock);
+    await until('the server holds no batch', async () => (await keys('modelet:stage-*:active')).length === 0);
+    await gate.open();
+  });
+
   test('hosts serve the stages of a flow that runs without Node-RED, too', async (t) => {
     process.env['MODELET_BROKER_SECRET'] = SECRET;
     t.after(() => {
