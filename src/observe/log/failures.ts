@@ -72,7 +72,7 @@ const PLACE = /: (On Start|Predict|On Stop):(\d+):(\d+)\)?$/m;
 /** @returns the innermost place of the stage's own code in a stack, as `Predict:3:14`; null if it has none */
 function placeIn(stack: string | undefined): string | null {
   const found = stack === undefined ? null : PLACE.exec(stack);
-  return found && found.slice(1).join(':');
+  return found?.slice(1).join(':') ?? null;
 }
 
 /** @returns the place of an error with its stack, as fields of a log entry; none if no inline code threw it */

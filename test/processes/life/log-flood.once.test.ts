@@ -126,7 +126,10 @@ def inner():
         const { code, error } = await service.answer('now');
         assert.equal(code, 'worker_lost');
         assert.match(error?.message ?? '', /no weights/);
-        await until('another worker has loaded', () => levels(/^loading$/).length > 0 && levels(/no weights/).length === 2);
+        await until(
+          'another worker has loaded',
+          () => levels(/^loading$/).length > 0 && levels(/no weights/).length === 2,
+        );
         return levels(/no weights/)[0] === 'warn';
       });
       assert.ok(levels(/^loading$/).every((level) => level === 'info'));
