@@ -1,4 +1,5 @@
 /** Starts workers as separate processes, by Node.js or Python; the end of one costs that worker alone. */
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -53,13 +54,29 @@ export function startProcessWorker(
 ): Child {
   const env = workerEnvironment(spec);
   const { cpus, launcher } = spec;
+  const start = (command: readonly string[], entry: string): Child => {
+    const child = new ChildProcess({ command, entry, cpus, launcher, env }, events, clock);
+    diesFirst(child.pid);
+    return child;
+  };
   if (source.kind === 'python') {
     // Looked for at each start: an interpreter that was missing may have been installed.
-    const python = findPython(source, requireFrom, env['PATH'] ?? '');
-    const command = [python, PYTHON_ENTRY];
-    return new ChildProcess({ command, entry: PYTHON_ENTRY, cpus, launcher, env }, events, clock);
+    return start([findPython(source, requireFrom, env['PATH'] ?? ''), PYTHON_ENTRY], PYTHON_ENTRY);
   }
   const heap = spec.heapMb > 0 ? [`--max-old-space-size=${spec.heapMb}`] : [];
-  const command = [process.execPath, ...heap, NODE_ENTRY];
-  return new ChildProcess({ command, entry: NODE_ENTRY, cpus, launcher, env }, events, clock);
+  return start([process.execPath, ...heap, NODE_ENTRY], NODE_ENTRY);
+}
+
+/** How much larger than it is a worker looks to the kernel, in thousandths of the memory that all processes may use. */
+const OOM_SCORE = 500;
+const HIGHEST_OOM_SCORE = 1000;
+
+/** Where memory is short, makes Linux kill a worker, which costs its items, before the engine or Node-RED. */
+function diesFirst(pid: number | null): void {
+  try {
+    const own = Number(readFileSync('/proc/self/oom_score_adj', 'utf8'));
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(Math.min(HIGHEST_OOM_SCORE, own + OOM_SCORE)));
+  } catch {
+    // Another system, or one without /proc: the kernel chooses by size.
+  }
 }

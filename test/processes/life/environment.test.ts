@@ -4,9 +4,11 @@
  */
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { folderFor } from '../../fixtures/folder.ts';
 import { ISOLATIONS } from '../../fixtures/isolations.ts';
+import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { grantedCpus, type StageSpec, serve } from '../../fixtures/service.ts';
 
 const granted = await grantedCpus();
@@ -36,6 +38,27 @@ test('a stage whose workers cannot start with their env is unavailable, and othe
   }
   assert.equal(service.enginePid, engine);
   assert.equal(service.service.snapshot().engine.restarts, 0);
+});
+
+const WITHOUT_PROC = process.platform === 'linux' ? WITHOUT_PYTHON : 'only Linux has /proc';
+
+test('where memory is short, Linux kills a worker before the engine and Node-RED', {
+  skip: WITHOUT_PROC,
+}, async (t) => {
+  const service = await serve(t, {
+    stages: [
+      { id: 'node', inline: 'return input;' },
+      { id: 'python', python: 'echo' },
+    ],
+  });
+  await service.ready();
+  const scoreOf = (pid: number): number => Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
+  const own = scoreOf(process.pid);
+  assert.equal(scoreOf(service.enginePid), own);
+  for (const stage of ['node', 'python']) {
+    const [pid = 0] = service.pids(stage);
+    assert.equal(scoreOf(pid), Math.min(1000, own + 500), stage);
+  }
 });
 
 for (const isolation of ISOLATIONS) {
