@@ -21,6 +21,24 @@
     return !Array.isArray(labels) || (labels.length > 1 && labels.every((label) => !String(label).includes(',')));
   }
 
+  /** Reads `input_ids=0, attention_mask=0`. A part that is no such pair stays as text, which the deploy rejects. */
+  function readPad(text) {
+    const parts = text.split(',').map((part) => part.trim());
+    if (parts.length === 1 && parts[0] === '') return undefined;
+    const pairs = parts.map((part) => /^(.*\S)\s*=\s*(\S+)$/.exec(part));
+    if (pairs.includes(null)) return text;
+    return Object.fromEntries(
+      pairs.map(([, name, value]) => [name, Number.isNaN(Number(value)) ? value : Number(value)]),
+    );
+  }
+
+  function showPad(pad) {
+    if (pad === null || typeof pad !== 'object') return pad ?? '';
+    return Object.entries(pad)
+      .map(([name, value]) => `${name}=${value}`)
+      .join(', ');
+  }
+
   /** Connects the fields in the open dialog `form` with its field of `init`. */
   function attach(form) {
     const init = window.modelet.form.jsonObject(form.find('#node-input-init'));
@@ -28,11 +46,13 @@
 
     const show = () => {
       const options = init.read();
-      for (const name of ['labels', 'softmax', 'outputs', 'threads']) field(name).prop('disabled', options === null);
+      for (const name of ['labels', 'softmax', 'outputs', 'pad', 'threads'])
+        field(name).prop('disabled', options === null);
       if (options === null) return;
       field('labels').val(showLabels(options.labels)).prop('disabled', !isShowable(options.labels));
       field('softmax').prop('checked', options.softmax === true);
       field('outputs').val(options.tensors === true ? 'tensors' : 'values');
+      field('pad').val(showPad(options.pad));
       field('threads').val(options.threads ?? '');
     };
 
@@ -41,6 +61,7 @@
     field('labels').on('change keyup', () => write('labels', readLabels(field('labels').val())));
     field('softmax').on('change', () => write('softmax', field('softmax').prop('checked') || undefined));
     field('outputs').on('change', () => write('tensors', field('outputs').val() === 'tensors' || undefined));
+    field('pad').on('change keyup', () => write('pad', readPad(field('pad').val())));
     field('threads').on('change keyup', () => {
       const text = field('threads').val().trim();
       // A text that is no number stays as it was typed, and the deploy rejects it with a reason.

@@ -4,9 +4,14 @@ import { invalid } from './validate.ts';
 
 type Check = readonly [isValid: (value: unknown) => boolean, what: string];
 
+const isRecord = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isScalar = (value: unknown): boolean => ['number', 'string', 'boolean'].includes(typeof value);
 const isText = (value: unknown): boolean => typeof value === 'string' && value.trim() !== '';
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 const isNamed = (value: unknown): boolean => isText((value as { name?: unknown } | null)?.name);
+const isFillings = (value: unknown): boolean =>
+  isRecord(value) && Object.keys(value).length > 0 && Object.values(value).every(isScalar);
 const isBoolean = (value: unknown): boolean => typeof value === 'boolean';
 
 const CHECKS: Readonly<Record<keyof OnnxOptions, Check>> = {
@@ -19,6 +24,7 @@ const CHECKS: Readonly<Record<keyof OnnxOptions, Check>> = {
   softmax: [isBoolean, 'true or false'],
   tensors: [isBoolean, 'true or false'],
   batch: [isBoolean, 'true or false'],
+  pad: [isFillings, 'an object from names of inputs to the values that fill them up'],
   examples: [Array.isArray, 'an array of inputs'],
 };
 
@@ -29,6 +35,7 @@ const DEFAULTS: OnnxOptions = {
   softmax: false,
   tensors: false,
   batch: null,
+  pad: null,
   examples: [],
 };
 
@@ -37,7 +44,7 @@ const DEFAULTS: OnnxOptions = {
  * @throws ModeletError `config_invalid`, also for an unknown option: a mistyped name must not be ignored.
  */
 export function parseOnnxOptions(init: unknown): OnnxOptions {
-  if (init === null || typeof init !== 'object' || Array.isArray(init)) throw invalid('init: must be an object');
+  if (!isRecord(init)) throw invalid('init: must be an object');
   for (const [name, value] of Object.entries(init)) {
     const check = Object.hasOwn(CHECKS, name) ? CHECKS[name as keyof OnnxOptions] : null;
     if (!check) throw invalid(`init: an ONNX stage has no "${name}"; there are ${Object.keys(CHECKS).join(', ')}`);

@@ -140,6 +140,11 @@ export interface OnnxOptions {
   readonly tensors: boolean;
   /** Whether the first dimension is the batch; null: as the model declares it. */
   readonly batch: boolean | null;
+  /**
+   * By the name of an input, the value that fills up its open dimensions, so that items of different lengths run
+   * together; null: only items of the same shape do.
+   */
+  readonly pad: Readonly<Record<string, number | string | boolean>> | null;
   /** Valid inputs, see `Modelet.examples`. */
   readonly examples: readonly unknown[];
 }

@@ -140,6 +140,11 @@ test('the fields for an ONNX model write to the JSON of Init and leave its other
     await option('softmax').uncheck();
     await option('outputs').selectOption('tensors');
     assert.deepEqual(await init(), { batch: true, labels: 'labels.json', tensors: true });
+    await editor.fill(option('pad'), 'input_ids=0, attention_mask = 1');
+    const pad = { input_ids: 0, attention_mask: 1 };
+    assert.deepEqual(await init(), { batch: true, labels: 'labels.json', tensors: true, pad });
+    await form.set({ init: '{"pad":{"x":-1}}' });
+    assert.equal(await option('pad').inputValue(), 'x=-1');
     await form.set({ init: '{' });
     assert.equal(await option('labels').isDisabled(), true, 'there is nothing to write to');
     await editor.cancel();

@@ -19,6 +19,12 @@ export type ElementType =
 /** The elements of a tensor in row-major order. */
 export type TensorElements = NumberElements | BigInt64Array | BigUint64Array | string[];
 
+export interface SessionTensor {
+  readonly type: ElementType;
+  readonly dims: readonly number[];
+  readonly data: TensorElements;
+}
+
 type NumberElements =
   | Float32Array
   | Float64Array

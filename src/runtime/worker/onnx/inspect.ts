@@ -9,7 +9,8 @@ const [path = '', requireFrom = ''] = process.argv.slice(2);
 async function inspect(): Promise<object> {
   try {
     const { ports, run } = await openSession(path, requireFrom, { executionProviders: ['cpu'], threads: 1 });
-    return { ...ports, single: (await findStacking(ports, run, null, [], systemClock)).stacking.tag === 'single' };
+    const { stacking } = await findStacking({ ports, padding: null, run }, null, [], systemClock);
+    return { ...ports, single: stacking.tag === 'single' };
   } catch (thrown) {
     return { error: asError(thrown).message };
   }

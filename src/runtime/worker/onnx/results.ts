@@ -2,9 +2,9 @@
 
 import type { OnnxOptions } from '../../../core/model.ts';
 import { nested, sizeOf } from '../../../core/tensor.ts';
-import { fromElement } from './elements.ts';
+import { fromElement, type SessionTensor } from './elements.ts';
 import type { SessionPort } from './ports.ts';
-import type { ItemOutputs, SessionTensor } from './run-items.ts';
+import type { ItemOutputs } from './run-items.ts';
 
 /** Form of the results. */
 export interface ResultOptions extends Pick<OnnxOptions, 'softmax' | 'tensors'> {

@@ -1,15 +1,10 @@
 /** Runs a batch through a session: stacks items into one tensor per input if the model allows, and splits outputs. */
 import { asError, isModeletError, ModeletError } from '../../../core/errors.ts';
 import { sizeOf } from '../../../core/tensor.ts';
-import { type ElementType, makeElements, putElements, type TensorElements } from './elements.ts';
+import { makeElements, putElements, type SessionTensor, type TensorElements } from './elements.ts';
+import type { Padding } from './padding.ts';
 import { describeShape, type Ports, type SessionPort, type Stacking } from './ports.ts';
 import type { ItemPart, ItemParts } from './read-item.ts';
-
-export interface SessionTensor {
-  readonly type: ElementType;
-  readonly dims: readonly number[];
-  readonly data: TensorElements;
-}
 
 /** Runs the model. Takes tensors by input name and returns one tensor per output, in the model's order. */
 export type RunSession = (feeds: Readonly<Record<string, SessionTensor>>) => Promise<readonly SessionTensor[]>;
@@ -20,13 +15,15 @@ export type ItemOutputs = readonly SessionTensor[];
 export interface Model {
   readonly ports: Ports;
   readonly stacking: Stacking;
+  /** null: only items of the same shape run together. */
+  readonly padding: Padding | null;
   readonly run: RunSession;
 }
 
 /** Returns one entry per item. Items whose run fails share one error. */
 export async function runItems(items: readonly ItemParts[], model: Model): Promise<(ItemOutputs | Error)[]> {
   const results: (ItemOutputs | Error)[] = new Array(items.length);
-  for (const group of groupsOf(items, model.stacking)) {
+  for (const group of groupsOf(items, model)) {
     const outcomes = await runTogether(
       group.map((index) => items[index] as ItemParts),
       model,
@@ -40,19 +37,26 @@ export async function runItems(items: readonly ItemParts[], model: Model): Promi
   return results;
 }
 
-/** Groups the indexes of items that run together: single rows of the same shape, at most as many as the model takes. */
-function groupsOf(items: readonly ItemParts[], stacking: Stacking): number[][] {
+/**
+ * Groups the indexes of items that run together: single rows of the same shape, or of a shape that padding gives them, at
+ * most as many as the model takes.
+ */
+function groupsOf(items: readonly ItemParts[], { stacking, padding }: Model): number[][] {
   if (stacking.tag === 'single') return items.map((_, index) => [index]);
   const { size } = stacking;
   const byShape = new Map<string, number[]>();
   for (const [index, { parts, isRow }] of items.entries()) {
     const isOneRow = isRow || (size === null && parts.every(({ dims }) => dims[0] === 1));
-    const key = isOneRow ? parts.map(({ dims }) => dims.join()).join(';') : `alone ${index}`;
+    const shapes = padding?.shapesOf(parts) ?? parts.map(({ dims }) => dims.join()).join(';');
+    const key = isOneRow ? shapes : `alone ${index}`;
     const known = byShape.get(key);
     if (known) known.push(index);
     else byShape.set(key, [index]);
   }
-  return [...byShape.values()].flatMap((group) => (size === null ? [group] : pieces(group, size)));
+  const alike = [...byShape.values()].flatMap((group) => {
+    return padding?.runsOf(group, (item) => (items[item] as ItemParts).parts) ?? [group];
+  });
+  return alike.flatMap((group) => (size === null ? [group] : pieces(group, size)));
 }
 
 function pieces(group: readonly number[], size: number): number[][] {
@@ -69,18 +73,25 @@ async function runTogether(items: readonly ItemParts[], model: Model): Promise<r
   }
 }
 
-async function runGroup(items: readonly ItemParts[], { ports, stacking, run }: Model): Promise<readonly ItemOutputs[]> {
+async function runGroup(items: readonly ItemParts[], model: Model): Promise<readonly ItemOutputs[]> {
+  const { ports, stacking, padding, run } = model;
   const [first] = items as [ItemParts];
   const size = stacking.tag === 'stacked' && first.isRow ? stacking.size : null;
   const count = size ?? items.length;
   const feeds = ports.inputs.map((port, at) => {
-    const parts = items.map((item) => item.parts[at] as ItemPart);
+    const own = items.map((item) => item.parts[at] as ItemPart);
+    const parts = padding?.filled(own, at, port) ?? own;
     return [port.name, count === 1 ? { ...(parts[0] as ItemPart), type: port.type } : stack(port, parts, count)];
   });
   const tensors = await run(Object.fromEntries(feeds) as Record<string, SessionTensor>);
   if (stacking.tag === 'single' || (items.length === 1 && !first.isRow)) return [tensors];
   for (const [at, tensor] of tensors.entries()) mustBeOf(count, ports.outputs[at] as SessionPort, tensor);
-  return items.map((_, index) => tensors.map((tensor) => ({ type: tensor.type, ...rowOf(tensor, index, count) })));
+  return items.map(({ parts }, index) =>
+    tensors.map((tensor, at) => {
+      const row = { type: tensor.type, ...rowOf(tensor, index, count) };
+      return padding?.cut(row, ports.outputs[at] as SessionPort, parts) ?? row;
+    }),
+  );
 }
 
 /** Stacks the parts of one input. Pads a batch of fixed size with copies of its first item. */

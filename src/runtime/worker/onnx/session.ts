@@ -5,8 +5,9 @@ import { dirname, join, resolve } from 'node:path';
 import { fromHalfBits, toHalfBits } from '../../../core/float16.ts';
 import type { OnnxOptions } from '../../../core/model.ts';
 import { usableThreads } from '../../../process/cpu-quota.ts';
+import type { SessionTensor } from './elements.ts';
 import { type Ports, portsOf, type SessionMetadata, whyNotLoaded } from './ports.ts';
-import type { RunSession, SessionTensor } from './run-items.ts';
+import type { RunSession } from './run-items.ts';
 
 const PACKAGE = 'onnxruntime-node';
 /** A model whose values are in other files is smaller. */

@@ -5,15 +5,16 @@ import { type Proof, proveBatch, SCALE, type Subject } from '../batch/proof.ts';
 import { type ElementType, makeElements, type TensorElements, toElements } from './elements.ts';
 import { type Ports, type SessionPort, type Stacking, stackingToProve } from './ports.ts';
 import { type ItemPart, type ItemParts, readItem } from './read-item.ts';
-import { type RunSession, rowOf, runItems } from './run-items.ts';
+import { type Model, rowOf, runItems } from './run-items.ts';
 
 /** One row for each input: parts whose first dimension is 1. */
 type TrialRow = readonly ItemPart[];
 
 /** How items run, and why a batch is slower than it could be, or gives wrong results; null if it does neither. */
-export interface FoundStacking {
-  readonly stacking: Stacking;
+export interface FoundStacking extends Pick<Model, 'stacking' | 'padding'> {
   readonly warning: string | null;
+  /** Why inputs are not padded, though the stage is set so; null if they are, or need not be. */
+  readonly unpadded: string | null;
 }
 
 /** Sizes to try for open dimensions. Some models reject small ones. */
@@ -23,38 +24,39 @@ const MADE_ROWS = 3;
 const MOST_EXAMPLES = 2;
 
 /**
- * Decides by a trial.
+ * Decides by a trial. Padding that changes answers is left out, whatever the user's setting is for the batch.
  * @param forced the user's setting, which the trial does not change; null if not set
  */
 export async function findStacking(
-  ports: Ports,
-  run: RunSession,
+  { ports, padding, run }: Omit<Model, 'stacking'>,
   forced: boolean | null,
   examples: readonly unknown[],
   clock: Clock,
 ): Promise<FoundStacking> {
-  if (forced === false) return { stacking: { tag: 'single', why: 'the stage is set so' }, warning: null };
+  if (forced === false) return singly('the stage is set so', null);
   const stacking = stackingToProve(ports);
-  if (stacking.tag === 'single') return { stacking, warning: stacking.why };
-  const proof = await prove(ports, run, stacking, examples, clock);
-  if (proof.tag === 'same') return { stacking, warning: null };
-  if (forced) return { stacking, warning: proof.tag === 'differs' ? proof.why : null };
+  if (stacking.tag === 'single') return singly(stacking.why, stacking.why);
+  const padded = padding && (await prove({ ports, stacking, padding, run }, examples, clock));
+  if (padded?.tag === 'same') return { stacking, padding, warning: null, unpadded: null };
+  const unpadded = padded && `"pad" is left out: ${padded.why}`;
+  const proof = await prove({ ports, stacking, padding: null, run }, examples, clock);
+  if (proof.tag === 'same') return { stacking, padding: null, warning: null, unpadded };
+  if (forced) return { stacking, padding: null, warning: proof.tag === 'differs' ? proof.why : null, unpadded };
   const why = proof.tag === 'differs' ? proof.why : `${proof.why}, or set "batch": true if results do not mix`;
-  return { stacking: { tag: 'single', why }, warning: why };
+  return singly(why, why);
 }
 
-async function prove(
-  ports: Ports,
-  run: RunSession,
-  stacking: Stacking,
-  examples: readonly unknown[],
-  clock: Clock,
-): Promise<Proof> {
+function singly(why: string, warning: string | null): FoundStacking {
+  return { stacking: { tag: 'single', why }, padding: null, warning, unpadded: null };
+}
+
+async function prove(model: Model, examples: readonly unknown[], clock: Clock): Promise<Proof> {
+  const { ports, stacking, padding } = model;
   const subject: Subject<TrialRow> = {
     clock,
     run: async (rows) => {
       const items = rows.map((parts) => ({ parts, isRow: true }));
-      const results = await runItems(items, { ports, stacking, run });
+      const results = await runItems(items, model);
       return results.map((outputs) =>
         outputs instanceof Error
           ? outputs
@@ -67,8 +69,9 @@ async function prove(
   const given = givenRows(ports, stacking, examples);
   let proof: Proof = { tag: 'unproven', why: 'no two inputs could be tried: give examples' };
   for (const size of given[0] ? [0] : OPEN_SIZES) {
-    const rows = [...given, ...reorderedRows(given), ...madeRows(ports, given[0] ?? null, size)];
-    proof = await proveBatch(rows, subject);
+    const alike = [...given, ...reorderedRows(given), ...madeRows(ports, given[0] ?? null, size)];
+    const shorter = padding ? alike.map((row) => padding.shortened(row, ports.inputs)) : [];
+    proof = await proveBatch([...alike, ...shorter], subject);
     if (proof.tag !== 'unproven') return proof;
   }
   return proof;

@@ -7,6 +7,7 @@ import type { BatchWarning, StageSource } from '../../../core/model.ts';
 import { usableThreads } from '../../../process/cpu-quota.ts';
 import { type LoadedModelet, type LoadSource, NO_STATICS } from '../modelet/modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';
+import { Padding } from '../onnx/padding.ts';
 import { describePort, hasRows, type Stacking } from '../onnx/ports.ts';
 import { type ItemParts, readItem } from '../onnx/read-item.ts';
 import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
@@ -35,7 +36,14 @@ const open: LoadSource<OnnxSource> = async (source, definition, { cpus, log }) =
     threads: options.threads ?? (cpus ? usableThreads(cpus.length) : source.soleWorker ? null : 1),
   });
   const { ports } = session;
-  const { stacking, warning } = await findStacking(ports, session.run, options.batch, options.examples, systemClock);
+  const wanted = { ports, padding: options.pad && new Padding(ports, options.pad), run: session.run };
+  const { stacking, padding, warning, unpadded } = await findStacking(
+    wanted,
+    options.batch,
+    options.examples,
+    systemClock,
+  );
+  if (unpadded !== null) log.warn(unpadded);
   const rows = hasRows(ports, stacking);
   checkLabels(ports.outputs, rows, results);
   log.info(
@@ -53,7 +61,7 @@ const open: LoadSource<OnnxSource> = async (source, definition, { cpus, log }) =
     setup: () => {},
     preprocess: (input) => readItem(input, ports.inputs, stacking),
     predict: async (items) => {
-      const outputs = await runItems(items as ItemParts[], { ports, stacking, run: session.run });
+      const outputs = await runItems(items as ItemParts[], { ports, stacking, padding, run: session.run });
       return outputs.map((one) => {
         if (one instanceof Error) return one;
         return attempt(() => toResult(one, ports.outputs, results));
