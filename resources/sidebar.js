@@ -16,6 +16,7 @@ const INTERVAL_MS = 1000;
 const STALE_MS = 5000;
 /** Set in the browser once the sidebar has been seen: from then on it never opens by itself. */
 const SEEN_KEY = 'modelet-sidebar-seen';
+const TUTORIAL = 'https://github.com/modelet/node-red-pipeline/blob/main/docs/tutorial.md';
 /** Height of a curve in px: it takes the room that there is. */
 const CURVE = { low: 22, high: 80 };
 
@@ -99,6 +100,24 @@ function labelIcon() {
   if (tabButton) tabButton.append(el('span', 'tab-label', text('label')));
 }
 
+/** Returns the buttons with which a user without a pipeline begins. */
+function makeBeginnings() {
+  const button = (key, act) => {
+    const element = el('button', 'beginning', text(`empty.${key}`));
+    element.type = 'button';
+    element.classList.add('red-ui-button');
+    element.addEventListener('click', act);
+    return element;
+  };
+  return el(
+    'div',
+    'beginnings',
+    button('newPipeline', () => RED.actions.invoke('modelets:new-pipeline')),
+    button('examples', () => RED.actions.invoke('core:show-examples-import-dialog')),
+    button('tutorial', () => window.open(TUTORIAL, '_blank', 'noopener')),
+  );
+}
+
 class Sidebar {
   constructor() {
     this.history = makeHistory();
@@ -111,11 +130,8 @@ class Sidebar {
     this.filterBar = makeFilterBar(this.selection);
     this.curveHeight = CURVE.low;
     this.message = el('div', 'message');
-    this.examples = el('button', 'examples', text('empty.examples'));
-    this.examples.type = 'button';
-    this.examples.classList.add('red-ui-button');
-    this.examples.addEventListener('click', () => RED.actions.invoke('core:show-examples-import-dialog'));
-    this.empty = el('div', 'empty', this.message, this.examples);
+    this.beginnings = makeBeginnings();
+    this.empty = el('div', 'empty', this.message, this.beginnings);
     this.stale = el('div', 'stale', text('stale'));
     this.runtimes = el('div', 'runtimes');
     const context = {
@@ -205,9 +221,9 @@ class Sidebar {
   }
 
   /** A message in place of the pipelines. */
-  say(key, offersExamples) {
+  say(key, offersBeginnings) {
     setText(this.message, text(key));
-    setShown(this.examples, offersExamples === true);
+    setShown(this.beginnings, offersBeginnings === true);
     setShown(this.empty, true);
     setShown(this.body, false);
     setShown(this.stale, false);

@@ -1,5 +1,13 @@
 /** Looks at how a flow is drawn: the boxes and wires that the editor has on its canvas. Runs in the page, sent there as text. */
 
+/** Badges as they usually are, by which a drawing must have room. */
+export const BADGES: Readonly<Record<string, string>> = {
+  'modelet-stage': 'idle, {workers} workers',
+  'modelet-batcher': 'no batch yet, up to 32',
+  'modelet-gate': 'open, 100 % free',
+  'modelet-feed': '128 of 1000 in progress',
+};
+
 export interface Drawn {
   readonly nodes: readonly { id: string; type: string; name: string; w: number; h: number; badge: number }[];
   /** A sentence for each thing that lies over another or is cut off. */
@@ -119,13 +127,19 @@ export function lookAtDrawing(badges: Readonly<Record<string, string>>): Drawn {
     const { source, target } = wire.__data__ ?? {};
     if (!source || !target) continue;
     const hit = new Set<string>();
-    for (let length = 0; length < wire.getTotalLength(); length += 3) {
+    const area = boxOf(wire);
+    const near = pieces.filter(({ what, of, box }) => {
+      const isEnd = what.startsWith('node') && (of === source.id || of === target.id);
+      // The area of a straight wire is a line.
+      return (
+        !isEnd && box.left <= area.right && area.left <= box.right && box.top <= area.bottom && area.top <= box.bottom
+      );
+    });
+    const whole = near.length > 0 ? wire.getTotalLength() : 0;
+    for (let length = 0; length < whole; length += 3) {
       const { x, y } = wire.getPointAtLength(length);
       const point = { left: x, right: x, top: y, bottom: y };
-      for (const { what, of, box } of pieces) {
-        const isEnd = what.startsWith('node') && (of === source.id || of === target.id);
-        if (!isEnd && meet(point, box)) hit.add(what);
-      }
+      for (const { what, box } of near) if (meet(point, box)) hit.add(what);
     }
     const [from, to] = [source, target].map(({ id }) => RED.nodes.node(id));
     for (const what of hit) faults.push(`wire ${from?.name || from?.type} -> ${to?.name || to?.type} crosses ${what}`);

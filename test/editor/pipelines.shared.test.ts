@@ -3,6 +3,7 @@ import './pipelines/sidebar.test.ts';
 import './pipelines/build-pipeline.test.ts';
 import './pipelines/wiring.test.ts';
 import './pipelines/convert.test.ts';
+import './pipelines/new-pipeline.test.ts';
 import './pipelines/gate-copies.test.ts';
 import './pipelines/versions.test.ts';
 import './pipelines/quick-start.test.ts';

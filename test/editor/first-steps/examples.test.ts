@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { READY } from '../../fixtures/badges.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { importExample, listExamples } from '../clipboard.ts';
-import { lookAtDrawing } from '../drawing.ts';
+import { BADGES, lookAtDrawing } from '../drawing.ts';
 import type { EditorNode, EditorPage } from '../editor-page.ts';
 import type { ExportedNode } from '../in-page.ts';
 import { sharedSession } from '../session.ts';
@@ -14,13 +14,6 @@ import { sharedSession } from '../session.ts';
 const PACKAGE = '@modelet/node-red-pipeline';
 const QUICK_START = 'Quick start - handwritten digits';
 const WITH_GATE = 'Asynchronous endpoint';
-/** Badges as they usually are, by which a drawing must have room. */
-const BADGES = {
-  'modelet-stage': 'idle, {workers} workers',
-  'modelet-batcher': 'no batch yet, up to 32',
-  'modelet-gate': 'open, 100 % free',
-  'modelet-feed': '128 of 1000 in progress',
-};
 const folder = join(repositoryRoot, 'examples');
 const examples = readdirSync(folder)
   .filter((file) => file.endsWith('.json'))

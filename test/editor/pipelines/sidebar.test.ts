@@ -343,10 +343,12 @@ test('the sidebar opens when a browser deploys its first pipeline, and never aga
   });
 });
 
-test('the sidebar offers to import an example if no pipeline runs', async () => {
+test('the sidebar offers a new pipeline, an example and the tutorial if no pipeline runs', async () => {
   await session.inEditor([TAB], async (editor) => {
     const sidebar = await SidebarPage.show(editor);
     await sidebar.root.getByText(/No pipeline runs/).waitFor();
+    const offered = await sidebar.root.locator('.modelet-sb-beginning').allTextContents();
+    assert.deepEqual(offered, ['New pipeline', 'Import an example', 'Tutorial']);
     await sidebar.root.getByRole('button', { name: 'Import an example' }).click();
     await editor.page.locator('#red-ui-clipboard-dialog-import-tab-examples').waitFor();
     await editor.page.locator('#red-ui-clipboard-dialog-cancel').click();

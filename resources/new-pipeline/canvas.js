@@ -1,0 +1,48 @@
+/** Puts nodes on the canvas of the editor, so that one undo takes them back. */
+
+/** Returns the properties of a new node. */
+export function defaultsOf(type) {
+  const { defaults } = RED.nodes.getType(type) ?? { defaults: {} };
+  return Object.fromEntries(Object.entries(defaults).map(([name, { value }]) => [name, structuredClone(value)]));
+}
+
+/** The width of a label as the editor draws it, in px. */
+export function widthOf(label) {
+  return RED.view.calculateTextWidth(label, 'red-ui-flow-node-label');
+}
+
+/** Returns a tab on which nodes may be put, and the events that made it: that which is shown, if it can be changed. */
+export function openTab() {
+  const active = RED.workspaces.active();
+  const tab = RED.nodes.workspace(active);
+  if (tab && !tab.locked) return { tab: active, events: [] };
+  const made = RED.workspaces.add(null, true);
+  RED.workspaces.show(made.id);
+  return { tab: made.id, events: [{ t: 'add', workspaces: [made] }] };
+}
+
+/** Returns the first height on a tab, a multiple of the grid, below all that is there. */
+export function freeTop(tab) {
+  const bottoms = [
+    ...RED.nodes.filterNodes({ z: tab }).map(({ y, h = 30 }) => y + h / 2),
+    ...RED.nodes.groups(tab).map(({ y, h }) => y + h),
+  ];
+  return bottoms.length === 0 ? 25 : 20 * Math.ceil((Math.max(...bottoms) + 30) / 20) + 5;
+}
+
+/** Adds nodes with their wires and groups. Returns the event by which an undo removes them. */
+export function addNodes(nodes) {
+  const whole = nodes.map((node) => (node.type === 'group' ? node : { ...defaultsOf(node.type), ...node }));
+  const made = RED.nodes.import(whole, { generateIds: false, markChanged: true });
+  const ids = nodes.filter(({ type }) => type !== 'group').map(({ id }) => id);
+  return { t: 'add', nodes: ids, groups: made.groups, links: made.links };
+}
+
+/** Ends a change: all events are one step of the history. */
+export function commit(events, wasDirty, selected) {
+  RED.history.push({ t: 'multi', events, dirty: wasDirty });
+  RED.nodes.dirty(true);
+  RED.view.select({ nodes: selected.map((id) => RED.nodes.node(id)) });
+  RED.view.redraw(true);
+  RED.view.focus();
+}

@@ -1,0 +1,166 @@
+/** The form of *New pipeline*: questions of which the later ones depend on the earlier. */
+import { codeFor } from './stages.js';
+
+const SOURCES = ['inline', 'file', 'python', 'onnx', 'module', 'task', 'remote'];
+const CALLS = ['http', 'mqtt', 'button', 'file', 'camera'];
+/** Fields by the sources and calls that need them. */
+const NEEDS = {
+  code: { source: ['inline'] },
+  path: { source: ['file', 'python', 'onnx'] },
+  module: { source: ['module'] },
+  task: { source: ['task'] },
+  model: { source: ['task'] },
+  url: { source: ['remote'] },
+  endpoint: { call: ['http'] },
+  topic: { call: ['mqtt'] },
+  file: { call: ['file'] },
+  camera: { call: ['camera'] },
+};
+const STARTS = { file: 'model.js', python: 'model.py', url: 'http://127.0.0.1:8000/v1/chat/completions' };
+/** A file of this package, which lets a new pipeline answer at once. */
+const LINES = '@modelet/node-red-pipeline/assets/models/README.md';
+
+const stageText = (key, values) => RED._(`@modelet/node-red-pipeline/modelet-stage:${key}`, values);
+
+/** Ids as the dialog of a stage has them, because the list of folders is the same. */
+const idOf = (key) => `node-input-${key}`;
+
+function row(key, label, control) {
+  return $('<div class="form-row">')
+    .attr('data-question', key)
+    .append($('<label>').attr('for', idOf(key)).text(label), ' ', control);
+}
+
+function choice(key, options) {
+  const select = $('<select>').attr('id', idOf(key));
+  for (const [value, label] of options) select.append($('<option>').val(value).text(label));
+  return select;
+}
+
+function hint() {
+  return $('<div class="modelet-hint" role="status">');
+}
+
+/** The button and the list of folders, as resources/file-browser.js finds them. */
+function browsing() {
+  const panel = $('<div class="modelet-indented" id="modelet-stage-files" tabindex="-1">').hide();
+  panel.append('<div class="modelet-path"></div><ul></ul><div class="modelet-hint" role="status"></div>');
+  const open = $('<button type="button" id="modelet-stage-browse" class="red-ui-button" aria-expanded="false">');
+  return [open.append('<i class="fa fa-folder-open-o" aria-hidden="true"></i>'), panel];
+}
+
+/** A name for addresses: small letters, digits and hyphens. */
+function slug(name) {
+  const plain = name
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, '-')
+    .replace(/^-|-$/g, '');
+  return plain || 'model';
+}
+
+/** An address that no HTTP-in node has. */
+function freePath(name) {
+  const taken = new Set(
+    RED.nodes.filterNodes({ type: 'http in' }).map(({ url }) => `/${String(url).replace(/^\//, '')}`),
+  );
+  const path = `/${slug(name)}`;
+  for (let at = 2; ; at += 1) {
+    const tried = at === 2 ? path : `${path}-${at - 1}`;
+    if (!taken.has(tried)) return tried;
+  }
+}
+
+/** Returns the parts of the form, by key. */
+function makeRows(text) {
+  const options = (group, keys) => keys.map((key) => [key, text(`${group}.${key}`)]);
+  const tasks = Object.keys(window.modelet.tasks).map((task) => [task, stageText(`modelet-stage.task.${task}`)]);
+  const field = (key) => {
+    const input = $('<input type="text">').attr('id', idOf(key));
+    if (['module', 'model', 'camera'].includes(key)) input.attr('placeholder', text(`placeholder.${key}`));
+    return input;
+  };
+  const controls = {
+    source: [choice('source', options('source', SOURCES)), hint()],
+    code: $('<div class="modelet-new-code node-text-editor">').attr('id', idOf('code')),
+    path: [field('path').css('width', 'calc(100% - var(--modelet-indent) - 50px)'), ...browsing()],
+    module: field('module'),
+    task: choice('task', tasks),
+    model: field('model'),
+    url: field('url'),
+    call: [choice('call', options('call', CALLS)), hint()],
+    endpoint: field('endpoint'),
+    topic: field('topic'),
+    file: field('file'),
+    camera: field('camera'),
+    name: field('name'),
+  };
+  return Object.entries(controls).map(([key, control]) => row(key, text(`field.${key}`), control));
+}
+
+/** Values that a user has not typed follow the other answers. */
+class Starts {
+  constructor(form) {
+    this.form = form;
+    this.typed = new Set();
+    form.on('input', 'input', ({ target }) => this.typed.add(target.id));
+  }
+
+  set(key, value) {
+    if (!this.typed.has(idOf(key))) this.form.find(`#${idOf(key)}`).val(value);
+  }
+}
+
+function nameOf({ source, path, module, model }, text) {
+  const base = (of) => window.modelet.stageFile.baseName(of).replace(/\.\w+$/, '');
+  if (['file', 'python', 'onnx'].includes(source)) return base(path);
+  if (source === 'module') return module.replace(/(.)@.*$/, '$1');
+  return (source === 'task' && base(model)) || text(`source.${source}`).toLowerCase();
+}
+
+export function makeForm(text) {
+  const element = $('<form class="modelet-form form-horizontal">').append(makeRows(text));
+  element.append($('<input type="hidden" id="node-input-predict" value="item">'));
+  element.on('submit', (event) => event.preventDefault());
+  const value = (key) => String(element.find(`#${idOf(key)}`).val() ?? '').trim();
+  const starts = new Starts(element);
+  let editor = null;
+
+  const answers = () => {
+    const given = Object.fromEntries(['source', 'call', 'name', ...Object.keys(NEEDS)].map((key) => [key, value(key)]));
+    const endpoint = `/${given.endpoint.replace(/^\/+/, '')}`;
+    const name = given.name || nameOf(given, text);
+    return { ...given, name, endpoint, topic: given.topic || slug(name), code: editor.getValue() };
+  };
+
+  const follow = () => {
+    const [source, call] = [value('source'), value('call')];
+    for (const [key, needs] of Object.entries(NEEDS)) {
+      const isNeeded = (needs.source ?? [source]).includes(source) && (needs.call ?? [call]).includes(call);
+      element.find(`[data-question="${key}"]`).toggle(isNeeded);
+    }
+    element.find('[data-question="source"] .modelet-hint').text(text(`tip.source.${source}`));
+    element.find('[data-question="call"] .modelet-hint').text(text(`tip.call.${call}`));
+    starts.set('path', STARTS[source] ?? '');
+    starts.set('url', STARTS.url);
+    starts.set('file', ['inline', 'file', 'python', 'module', 'task'].includes(source) ? LINES : '');
+    starts.set('name', nameOf(answers(), text));
+    starts.set('endpoint', freePath(value('name')));
+    starts.set('topic', slug(value('name')));
+    const code = editor.getValue();
+    if (CALLS.some((one) => codeFor(one) === code)) editor.setValue(codeFor(call), -1);
+  };
+
+  return {
+    element,
+    answers,
+    /** Call when it is in the page. */
+    shown() {
+      editor = RED.editor.createEditor({ id: idOf('code'), mode: 'ace/mode/nrjavascript', value: codeFor('http') });
+      window.modelet.fileBrowser.attach({ node: { _: stageText }, form: element });
+      element.on('change input', 'select, input', follow);
+      follow();
+      element.find('select').first().trigger('focus');
+    },
+    destroy: () => editor.destroy(),
+  };
+}

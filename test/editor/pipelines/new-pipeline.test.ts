@@ -1,0 +1,119 @@
+/** *New pipeline* makes a flow of what a user has and how it is called. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { READY } from '../../fixtures/badges.ts';
+import { TAB } from '../../fixtures/flow.ts';
+import { BADGES, lookAtDrawing } from '../drawing.ts';
+import type { EditorNode, EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
+import { SidebarPage } from '../sidebar-page.ts';
+
+const session = sharedSession();
+
+declare const modelet: { readonly newPipeline: { draw(answers: object): string } };
+
+const DIALOG = '#modelet-new-pipeline';
+
+async function choose(editor: EditorPage, question: 'source' | 'call', answer: string): Promise<void> {
+  await editor.page.locator(`${DIALOG} #node-input-${question}`).selectOption(answer);
+}
+
+async function create(editor: EditorPage): Promise<readonly EditorNode[]> {
+  const before = new Set((await editor.nodes()).map(({ id }) => id));
+  await editor.page.locator('#modelet-new-ok').click();
+  await editor.page.locator('.red-ui-notification', { hasText: 'is on the canvas' }).last().waitFor();
+  await editor.page.locator(DIALOG).waitFor({ state: 'detached' });
+  return (await editor.nodes()).filter(({ id }) => !before.has(id));
+}
+
+const idOf = (nodes: readonly EditorNode[], type: string): string =>
+  nodes.find((node) => node.type === type)?.id ?? assert.fail(`no ${type} among ${nodes.map((one) => one.type)}`);
+
+async function assertTidy(editor: EditorPage): Promise<void> {
+  const { faults } = await editor.page.evaluate(lookAtDrawing, BADGES);
+  assert.deepEqual(faults, []);
+}
+
+async function canvasIsEmpty(editor: EditorPage): Promise<boolean> {
+  return (await editor.nodes()).length + (await editor.configNodes()).length === 0;
+}
+
+test('the empty sidebar leads to a new pipeline, which answers when it is deployed, and one undo takes it back', async () => {
+  await session.inEditor([TAB], async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.root.getByRole('button', { name: 'New pipeline' }).click();
+    await editor.page.locator(`${DIALOG} #node-input-endpoint`).fill('/echo');
+    const nodes = await create(editor);
+    await assertTidy(editor);
+    assert.deepEqual(
+      nodes.filter(({ valid }) => !valid),
+      [],
+    );
+    const comment = await editor.saved(idOf(nodes, 'comment'));
+    assert.ok(String(comment['info']).includes(`curl -s ${session.nodeRed.url}/echo -H`), String(comment['info']));
+
+    await editor.chart.focus();
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    assert.ok(await canvasIsEmpty(editor));
+    await editor.page.keyboard.press('ControlOrMeta+y');
+    assert.deepEqual((await editor.nodes()).map(({ id }) => id).toSorted(), nodes.map(({ id }) => id).toSorted());
+    await assertTidy(editor);
+    await editor.deploy();
+    await editor.waitForBadge(idOf(nodes, 'modelet-stage'), READY);
+    const button = editor.node(idOf(nodes, 'inject')).locator('.red-ui-flow-node-button-button');
+    await button.click();
+    await editor.waitForBadge(idOf(nodes, 'debug'), /a walk in the woods/);
+    await sidebar.allIsWell(session.nodeRed.url, { '/echo': { n: 1 } });
+  });
+});
+
+test('a second one, by the keys, has its file created and takes the runtime that is there', async () => {
+  await session.inEditor([TAB, { id: 'runtime', type: 'modelet-runtime', name: 'there' }], async (editor) => {
+    await editor.chart.focus();
+    await editor.page.keyboard.press('ControlOrMeta+Alt+p');
+    await choose(editor, 'source', 'file');
+    await choose(editor, 'call', 'button');
+    await editor.page.locator(`${DIALOG} #node-input-path`).fill('made/by-dialog.js');
+    assert.equal(await editor.page.locator(`${DIALOG} #node-input-name`).inputValue(), 'by-dialog');
+    const nodes = await create(editor);
+    assert.ok(existsSync(join(session.nodeRed.userDir, 'made', 'by-dialog.js')));
+    const stage = await editor.saved(idOf(nodes, 'modelet-stage'));
+    assert.deepEqual([stage['name'], stage['path'], stage['runtime']], ['by-dialog', 'made/by-dialog.js', 'runtime']);
+
+    await editor.choose('modelet-menu-new');
+    await choose(editor, 'source', 'remote');
+    await create(editor);
+    await assertTidy(editor);
+    assert.deepEqual(
+      (await editor.configNodes()).map(({ id }) => id),
+      ['runtime'],
+    );
+  });
+});
+
+test('no pipeline overlaps itself or another, whatever it is made of', async () => {
+  await session.inEditor([TAB], async (editor) => {
+    const calls = ['http', 'mqtt', 'button', 'file', 'camera'];
+    const pairs = ['inline', 'task'].flatMap((source) => calls.map((call) => [source, call] as const));
+    const all = pairs.map(([source, call], at) => ({
+      ...{ source, call, name: `a model with a name ${at}`, endpoint: `/model-${at}`, topic: `rooms/model-${at}` },
+      ...{ task: 'image-classification', model: 'm', path: 'm', url: 'http://127.0.0.1:1', file: '', camera: '' },
+    }));
+    await editor.page.evaluate((pipelines) => {
+      for (const answers of pipelines) modelet.newPipeline.draw(answers);
+    }, all);
+    await assertTidy(editor);
+    const nodes = await editor.nodes();
+    assert.equal(nodes.filter(({ type }) => type === 'modelet-stage').length, pairs.length);
+    // The config nodes of the first serve all. Only the folder of the known model is missing.
+    const configs = (await editor.configNodes()).map(({ type }) => type);
+    assert.deepEqual(configs.toSorted(), ['modelet-runtime', 'mqtt-broker']);
+    const reasons = nodes.filter(({ valid }) => !valid).flatMap(({ errors }) => errors);
+    assert.deepEqual(
+      reasons.filter((reason) => !/folder/.test(reason)),
+      [],
+    );
+  });
+});
