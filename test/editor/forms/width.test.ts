@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isConfig, NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
+import { until } from '../../fixtures/polling.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { boxOf } from '../editor-page.ts';
 import { overflowOf } from '../in-page.ts';
@@ -17,8 +18,6 @@ const FLOWS = [
     ...{ x: 300, y: 100 + 100 * index, wires: [[]], inputSchema: id === 'checked' ? '{"type":"object"}' : '' },
   })),
 ];
-
-type Box = Awaited<ReturnType<typeof boxOf>>;
 
 async function widthOf(editor: EditorPage): Promise<number> {
   await editor.settle();
@@ -58,46 +57,87 @@ test('the stage dialog keeps its width while schemas are folded, unfolded and ed
   });
 });
 
-/** In a window of this size: whether the test is unfolded, the places of dialog, code and result, and what is too wide. */
-async function layOut(editor: EditorPage, width: number, height: number): Promise<Layout> {
+interface Box {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+type Places = Record<'dialog' | 'code' | 'result' | 'log', Box>;
+
+/** The places of the dialog and of parts of its stage tab, and by how much the form is too wide. */
+interface Layout extends Places {
+  readonly overflow: number;
+}
+
+interface Element {
+  scrollTop: number;
+  readonly parentElement: Element | null;
+  getBoundingClientRect(): Box;
+  closest(selector: string): Element | null;
+}
+
+declare const document: { querySelector(selector: string): Element };
+declare const innerWidth: number;
+
+/** Runs in the page. Reads all places at once, scrolled to their beginning: the editor draws its code anew at any time. */
+function placesNow(): Places {
+  const code = document.querySelector('#modelet-stage-code-editor');
+  for (let at: Element | null = code; at; at = at.parentElement) at.scrollTop = 0;
+  const boxOf = (element: Element): Box => {
+    const { left, top, right, bottom } = element.getBoundingClientRect();
+    return { left, top, right, bottom };
+  };
+  const dialog = boxOf(code.closest('.red-ui-tray-body') as Element);
+  const result = boxOf(document.querySelector('#modelet-stage-test-result'));
+  return { dialog, code: boxOf(code), result, log: boxOf(document.querySelector('#modelet-stage-test-log')) };
+}
+
+function besideAndInSight({ dialog, code, result, log, overflow }: Layout): Record<string, boolean> {
+  return {
+    'the result is beside the code': result.left >= code.right,
+    'the result is in sight': result.bottom <= dialog.bottom,
+    'the log is in sight': log.bottom <= dialog.bottom,
+    'the code is in sight': code.top + 100 <= dialog.bottom,
+    'nothing is too wide': overflow === 0,
+  };
+}
+
+function below({ code, result, overflow }: Layout): Record<string, boolean> {
+  return { 'the result is below the code': result.top >= code.bottom, 'nothing is too wide': overflow === 0 };
+}
+
+/** Waits until the layout is as wanted. A dialog follows its window, and a code editor its dialog, some frames later. */
+async function waitForLayout(
+  editor: EditorPage,
+  size: string,
+  judge: (layout: Layout) => Record<string, boolean>,
+): Promise<void> {
+  let layout: Layout | undefined;
+  await until(`the layout in ${size} is right`, async () => {
+    const overflow = await editor.page.locator('.modelet-form').last().evaluate(overflowOf);
+    layout = { ...(await editor.page.evaluate(placesNow)), overflow };
+    return Object.values(judge(layout)).every(Boolean);
+  }).catch(() => assert.fail(`${size}: ${JSON.stringify({ ...(layout && judge(layout)), ...layout })}`));
+}
+
+/** Opens the stage's dialog in a window of this size, and runs its test. Returns whether the test was unfolded. */
+async function openAndRun(editor: EditorPage, width: number, height: number): Promise<boolean> {
   const { page } = editor;
   await page.setViewportSize({ width, height });
+  await page.waitForFunction((wanted) => innerWidth === wanted, width);
   await editor.open('plain');
-  const body = page.locator('.red-ui-tray-body').last();
-  const run = page.getByRole('button', { name: 'Run', exact: true });
-  const isUnfolded = await run.isVisible();
-  if (!isUnfolded) await page.locator('#modelet-stage-test > summary').click();
+  const test = page.locator('#modelet-stage-test');
+  const isUnfolded = (await test.getAttribute('open')) !== null;
+  // Not by a click: the dialog may still move.
+  if (!isUnfolded) await test.evaluate((details) => details.setAttribute('open', ''));
   await page.getByLabel('Input (JSON)').fill('{"a": 21}');
   await editor.typeCode('code', 'console.log("logged"); return input.a * 2;');
-  await run.click();
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator('#modelet-stage-test-result').getByText('42', { exact: true }).waitFor();
-  const [dialog, code, result, log] = await Promise.all([
-    boxOf(body),
-    boxOf(page.locator('#modelet-stage-code-editor')),
-    boxOf(page.locator('#modelet-stage-test-result')),
-    boxOf(page.locator('#modelet-stage-test-log')),
-  ]);
-  const overflow = await editor.page.locator('.modelet-form').last().evaluate(overflowOf);
-  const scrolled = await page.locator('.modelet-form').last().evaluate(scrolledBy);
-  return { isUnfolded, dialog, code, result, log, overflow, scrolled };
-}
-
-interface Scrolled {
-  readonly scrollTop: number;
-  readonly parentElement: Scrolled | null;
-}
-
-/** Runs in the page. */
-function scrolledBy(form: Scrolled): number {
-  let most = 0;
-  for (let at: Scrolled | null = form; at; at = at.parentElement) most = Math.max(most, at.scrollTop);
-  return most;
-}
-
-interface Layout extends Record<'dialog' | 'code' | 'result' | 'log', Box> {
-  readonly isUnfolded: boolean;
-  readonly overflow: number;
-  readonly scrolled: number;
+  await page.locator('#modelet-stage-test-log').getByText('logged').waitFor();
+  return isUnfolded;
 }
 
 test('the test of a stage stands beside its code, in sight, and below it where the window is narrow', async () => {
@@ -107,29 +147,15 @@ test('the test of a stage stands beside its code, in sight, and below it where t
       [1280, 720],
     ] as const) {
       const size = `${width} x ${height}`;
-      const { isUnfolded, dialog, code, result, log, overflow, scrolled } = await layOut(editor, width, height);
-      assert.ok(isUnfolded, `${size}: unfolded`);
-      assert.ok(result.x >= code.x + code.width, `${size}: the result is beside the code`);
-      assert.equal(scrolled, 0, `${size}: nothing is scrolled`);
-      for (const [name, box] of Object.entries({ result, log })) {
-        assert.ok(box.y + box.height <= dialog.y + dialog.height, `${size}: the ${name} is in sight`);
-      }
-      assert.ok(code.y + 100 <= dialog.y + dialog.height, `${size}: the code is in sight`);
-      assert.equal(overflow, 0, size);
+      assert.ok(await openAndRun(editor, width, height), `${size}: unfolded`);
+      await waitForLayout(editor, size, besideAndInSight);
       // The dialog follows a window that becomes narrower, and the test moves below the code.
       await editor.page.setViewportSize({ width: 1000, height });
-      assert.equal(await editor.page.locator('.modelet-form').last().evaluate(overflowOf), 0, 'narrower');
-      const [above, below] = await Promise.all([
-        boxOf(editor.page.locator('#modelet-stage-code-editor')),
-        boxOf(editor.page.locator('#modelet-stage-test-result')),
-      ]);
-      assert.ok(below.y >= above.y + above.height, 'the result is below the code');
+      await waitForLayout(editor, `${size}, then 1000`, below);
       await editor.cancel();
     }
-    const { isUnfolded, code, result, overflow } = await layOut(editor, 1000, 720);
-    assert.ok(!isUnfolded, 'folded in a narrow window');
-    assert.ok(result.y >= code.y + code.height, 'the result is below the code');
-    assert.equal(overflow, 0);
+    assert.ok(!(await openAndRun(editor, 1000, 720)), 'folded in a narrow window');
+    await waitForLayout(editor, '1000 x 720', below);
     await editor.cancel();
   });
 });
