@@ -54,3 +54,31 @@ test('a failure lasts until a request of the same entry has a result; what clien
   failed.keep(new Set());
   assert.deepEqual(lasting(), []);
 });
+
+test('a failure bears the present name of its stage, and one of a stage that is gone is no news, even under its name', () => {
+  const [failed, read] = [new FailedRequests(), new ReadFailures()];
+  const deploy = (...stages: { id: string; name: string }[]): void => read.deployed(stages, failed.list());
+  const unread = () => read.unread(read.present(failed.list())).map(({ stage, count }) => [stage, count]);
+  const note = (stage: string): void => failed.note({ code: 'modelet_failed', message: 'no', stage }, 1, 'entry');
+  deploy({ id: 'one', name: 'a' }, { id: 'two', name: 'b' });
+  note('a');
+  note('b');
+  deploy({ id: 'one', name: 'renamed' }, { id: 'two', name: 'b' });
+  note('renamed');
+  assert.deepEqual(unread(), [
+    ['renamed', 2],
+    ['b', 1],
+  ]);
+  read.mark(read.present(failed.list()), 2);
+  deploy({ id: 'one', name: 'again' }, { id: 'two', name: 'b' });
+  assert.deepEqual(unread(), [], 'what was read stays read');
+  assert.equal(read.lasting(read.present(failed.list()))[0]?.stage, 'again');
+  note('again');
+  deploy({ id: 'two', name: 'b' });
+  assert.deepEqual(unread(), []);
+  assert.deepEqual(read.lasting(read.present(failed.list())), [], 'it is gone');
+  deploy({ id: 'three', name: 'again' }, { id: 'two', name: 'b' });
+  assert.deepEqual(unread(), [], 'they were of another stage');
+  note('again');
+  assert.deepEqual(unread(), [['again', 1]]);
+});

@@ -72,29 +72,69 @@ export function addFailures(some: readonly FailureCount[], others: readonly Fail
   return [...sums.values()];
 }
 
-/** What users have read of the failures and deaths of a runtime. */
+/**
+ * What users have read of the failures and deaths of a runtime. A failure is counted by the name that its stage had then;
+ * here it bears the name of now.
+ */
 export class ReadFailures {
-  #counts: ReadonlyMap<string, number> = new Map();
+  /** Counts that have been read, by code and node. */
+  #counts: Map<string, number> = new Map();
+  /** The node that bore each name last. */
+  readonly #ids: Map<string, string> = new Map();
+  /** The present names, by node. */
+  #names: ReadonlyMap<string, string> = new Map();
   /** When they read last, on the monotonic clock. */
   at: number = Number.NEGATIVE_INFINITY;
 
   /** A user has read all of these. */
   mark(failures: readonly FailureCount[], at: number): void {
-    this.#counts = new Map(failures.map((failure) => [keyOf(failure), failure.count]));
+    this.#counts = new Map(failures.map((failure) => [this.#keyOf(failure), failure.count]));
     this.at = at;
+  }
+
+  /** Takes the names of a deploy. The failures so far are no news if their stage is gone, or its name has another now. */
+  deployed(stages: readonly { readonly id: string; readonly name: string }[], failures: readonly FailureCount[]): void {
+    const before = new Map(this.#ids);
+    this.#names = new Map(stages.map(({ id, name }) => [id, name]));
+    for (const { id, name } of stages) this.#ids.set(name, id);
+    const past = failures.filter(({ stage }) => {
+      const id = this.#ids.get(stage ?? '');
+      return id !== undefined && (id !== before.get(stage ?? '') || !this.#names.has(id));
+    });
+    for (const failure of past) this.#counts.delete(this.#keyOf(failure));
+    for (const failure of past) {
+      const key = this.#keyOf(failure);
+      this.#counts.set(key, (this.#counts.get(key) ?? 0) + failure.count);
+    }
+  }
+
+  /** Returns the failures by the present names of their stages, without those of stages that are gone. */
+  present(failures: readonly FailureCount[]): FailureCount[] {
+    const renamed = failures.flatMap((failure) => {
+      const id = this.#ids.get(failure.stage ?? '');
+      const stage = id === undefined ? failure.stage : this.#names.get(id);
+      return stage === undefined ? [] : [{ ...failure, stage }];
+    });
+    return addFailures([], renamed);
   }
 
   /** Returns those that a user has read of, and that still are the last answer of an entry. */
   lasting(failures: readonly FailureCount[]): FailureCount[] {
-    return failures.filter((failure) => failure.isLast && failure.count <= (this.#counts.get(keyOf(failure)) ?? 0));
+    return failures.filter(
+      (failure) => failure.isLast && failure.count <= (this.#counts.get(this.#keyOf(failure)) ?? 0),
+    );
   }
 
   /** Returns those that came since, the latest first. */
   unread(failures: readonly FailureCount[]): FailureCount[] {
     return failures
-      .map((failure) => ({ ...failure, count: failure.count - (this.#counts.get(keyOf(failure)) ?? 0) }))
+      .map((failure) => ({ ...failure, count: failure.count - (this.#counts.get(this.#keyOf(failure)) ?? 0) }))
       .filter(({ count }) => count > 0)
       .sort((a, b) => b.at - a.at);
+  }
+
+  #keyOf({ stage, code }: Pick<FailureCount, 'stage' | 'code'>): string {
+    return keyOf({ code, stage: this.#ids.get(stage ?? '') ?? stage });
   }
 }
 

@@ -161,6 +161,7 @@ export class Service {
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#desk.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
     this.#desk.failedRequests.keep(this.#planner.entries);
+    this.#read.deployed(plan.stages, this.#counted);
     const records = this.#shares.deployed(plan);
     this.#client.apply(plan, this.#admissionQueue.routes);
     for (const record of [this.#planner.describe(), ...records]) this.log(record);
@@ -330,6 +331,11 @@ export class Service {
   }
 
   get #failures(): readonly FailureCount[] {
+    return this.#read.present(this.#counted);
+  }
+
+  /** Failures by the names that their stages had then. */
+  get #counted(): readonly FailureCount[] {
     return addFailures(this.#desk.failedRequests.list(), this.#told.failures);
   }
 
