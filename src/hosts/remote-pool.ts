@@ -31,7 +31,7 @@ import { batchesAhead, decodeReplies, encodeWork } from './batches.ts';
 import { keyOf, publish } from './entries.ts';
 import { HostChecks } from './host-check.ts';
 import { HEARTBEAT_MS, type RegistryEntries, type RemoteRegistry } from './registry.ts';
-import { type Connected, connect, disconnect, follow } from './stage-connection.ts';
+import { BrokerFault, type Connected, connect, disconnect, follow } from './stage-connection.ts';
 import { StageHosts } from './stage-hosts.ts';
 
 interface SentBatch {
@@ -90,8 +90,7 @@ export class RemotePool implements StagePool {
   readonly #openedAt: number;
   /** Time since which no host serves the stage. */
   #aloneSince: number;
-  /** Why the broker cannot be used at present; null if it can. */
-  #fault: Error | null = null;
+  readonly #fault: BrokerFault;
   /** What the stage was last told of, as text. */
   #told = '';
   #timer: Timer | null = null;
@@ -105,11 +104,12 @@ export class RemotePool implements StagePool {
     this.#openedAt = clock.now();
     this.#aloneSince = this.#openedAt;
     this.#checks = new HostChecks(clock);
+    this.#fault = new BrokerFault((record) => events.onLog({ ...record, stage: definition.name }));
     this.#entry = this.#written();
   }
 
   get health(): PoolHealth {
-    const error = this.#state.tag === 'failed' ? this.#state.error : this.#fault;
+    const error = this.#state.tag === 'failed' ? this.#state.error : this.#fault.error;
     if (error) return { tag: 'failed', error, doesNotStart: this.#state.tag === 'failed' };
     if (this.#lanes > 0) return { tag: 'ready' };
     const refusal = this.#hosts?.refusal;
@@ -267,7 +267,7 @@ export class RemotePool implements StagePool {
       if (this.#state.tag === 'closing') return await disconnect(connected);
       this.#state = { tag: 'serving', ...connected };
       await follow(connected, this.#clock, (fault) => {
-        this.#fault = fault;
+        this.#fault.set(fault);
         this.#tellChange();
       });
       await this.#heartbeat(connected);
@@ -283,11 +283,11 @@ export class RemotePool implements StagePool {
     try {
       const own = { kind: 'stages', name: this.#key, text: await this.#entry } as const;
       this.#read(await connected.registry.renew(own, 'hosts'), connected.registry);
-      this.#fault = null;
+      this.#fault.set(null);
       connected.parts.tellAgain();
       await this.#lookAfter(connected.queue);
     } catch (thrown) {
-      this.#fault = asError(thrown);
+      this.#fault.set(asError(thrown));
       this.#hosts?.clear();
     }
     if (this.#hostCount > 0) this.#aloneSince = this.#clock.now();

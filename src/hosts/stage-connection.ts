@@ -56,6 +56,27 @@ export async function follow(
   await events.start().finally(() => timer?.cancel());
 }
 
+/** Why the broker of a stage cannot be used at present. Logs when that begins, and when it ends. */
+export class BrokerFault {
+  readonly #log: (record: LogRecord) => void;
+  #error: Error | null = null;
+
+  constructor(log: (record: LogRecord) => void) {
+    this.#log = log;
+  }
+
+  /** null: the broker can be used. */
+  get error(): Error | null {
+    return this.#error;
+  }
+
+  set(error: Error | null): void {
+    if (error && !this.#error) this.#log({ level: 'error', message: error.message.replace('\n', ': ') });
+    else if (this.#error && !error) this.#log({ level: 'info', message: 'the broker can be used again' });
+    this.#error = error;
+  }
+}
+
 /** The queue is last: the others use its connection. */
 export async function disconnect({ events, parts, queue }: Connected): Promise<void> {
   events.close();

@@ -277,9 +277,11 @@ export class Pipeline {
     this.#deployment = { ...deployment, nodes };
     this.#compiled.serve(this.#deployment, this.context.tracing());
     this.registry.describe();
-    for (const { id, text } of warnings) this.live.get(id)?.node.warn(text);
-    for (const [id, { invalid }] of nodes)
-      if (invalid !== null) this.live.get(id)?.node.error(`config_invalid: ${invalid}`);
+    for (const { id, text } of warnings) (this.live.get(id)?.node ?? this.RED.nodes.getNode(id))?.warn(text);
+    for (const { node, config } of this.live) {
+      const invalid = config instanceof ModeletError ? config.message : nodes.get(node.id)?.invalid;
+      if (invalid) node.error(`config_invalid: ${invalid}`);
+    }
   }
 
   /** Hands messages in progress to the nodes that run now. Answers clients without a path to a response at once. */

@@ -162,6 +162,23 @@ export class EditorPage {
     return (await badge.textContent()) ?? '';
   }
 
+  /** Waits until the debug sidebar has a line like this, which may be behind another tab. */
+  async waitForDebug(text: RegExp): Promise<void> {
+    await this.page.locator('.red-ui-debug-msg', { hasText: text }).first().waitFor({ state: 'attached' });
+  }
+
+  /** Restarts the flows by the action of the deploy menu, whereupon nodes log again what is wrong with them. */
+  async restartFlows(): Promise<void> {
+    await this.page.evaluate(() => RED.actions.invoke('core:restart-flows'));
+    await this.page.locator('#red-ui-full-shade:visible, #red-ui-editor-shade:visible').waitFor({ state: 'detached' });
+  }
+
+  /** The debug sidebar has no line like this. */
+  async assertNoDebug(text: RegExp): Promise<void> {
+    const lines = await this.page.locator('.red-ui-debug-msg', { hasText: text }).allTextContents();
+    assert.deepEqual(lines, []);
+  }
+
   /** Opens the dialog of a node on the canvas. */
   async open(id: string): Promise<void> {
     const before = await this.#countDialogs();

@@ -14,7 +14,7 @@ export interface Session {
   readonly nodeRed: NodeRedWithEditor;
   /**
    * Deploys these flows, unless the test before has deployed the same and left them so, and lets the test work with them
-   * in the editor. Fails on errors in the page. A test that changes more in its page than the flows takes that back.
+   * in the editor. The debug sidebar shows what runtimes have logged since. Fails on errors in the page. A test that changes more in its page than the flows takes that back.
    */
   inEditor(flows: readonly object[], work: Work): Promise<void>;
   /** Does so with the flows that Node-RED has. `token`: of an account that has logged in. */
@@ -64,7 +64,19 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
     const page = await context.newPage();
     await page.addInitScript(stopTransitions);
     if (!completesCode) await page.route('**/ts.worker.js*', (route) => route.fulfill(NOTHING));
-    return EditorPage.open(page, nodeRed, token);
+    const connected = new Promise((resolve) => {
+      page.on('websocket', (socket) => socket.once('framereceived', resolve));
+    });
+    const editor = await EditorPage.open(page, nodeRed, token);
+    // From now on Node-RED sends it what it logs.
+    await connected;
+    return editor;
+  }
+
+  async function openEmpty(): Promise<EditorPage> {
+    const editor = await open();
+    assert.ok(await editor.unload(), 'nothing is open in a new page');
+    return editor;
   }
 
   async function deploy(red: NodeRedWithEditor, flows: readonly object[]): Promise<void> {
@@ -75,11 +87,11 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
 
   /** Returns a page that shows the deployed flows. */
   async function take(): Promise<EditorPage> {
-    const editor = idle;
+    const editor = idle ?? (await openEmpty());
     // The page of a test that fails is not used again: it may hold anything.
     idle = undefined;
-    await editor?.load();
-    return editor ?? open();
+    await editor.load();
+    return editor;
   }
 
   async function use(editor: EditorPage, work: Work): Promise<void> {
@@ -108,6 +120,7 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
       return nodeRed;
     },
     async inEditor(flows, work): Promise<void> {
+      idle ??= await openEmpty();
       await deploy(this.nodeRed, flows);
       await useAgain(work);
     },

@@ -1,6 +1,8 @@
 /** The sidebar "modelets" as a person sees it. */
 import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
 import type { Locator } from 'playwright-core';
+import { until } from '../fixtures/polling.ts';
 import type { EditorPage } from './editor-page.ts';
 
 declare const RED: { readonly actions: { invoke(action: string): void } };
@@ -39,10 +41,14 @@ export class SidebarPage {
    * @param bodies a good request for each endpoint, by its path
    */
   async allIsWell(url: string, bodies: Readonly<Record<string, unknown>>): Promise<void> {
-    await this.verdict(/^All is well\./, 'good');
     const names = this.root.locator('.modelet-sb-endpoint-name');
-    const endpoints = (await names.allTextContents()).map((name) => name.split(' ') as [string, string]);
-    assert.deepEqual(endpoints.map(([, path]) => path).toSorted(), Object.keys(bodies).toSorted());
+    const good = this.root.locator('.modelet-sb-finding[data-kind="good"]', { hasText: /^All is well\./ });
+    const paths = Object.keys(bodies).toSorted();
+    let endpoints: [string, string][] = [];
+    await until('all is well with these endpoints', async () => {
+      endpoints = (await names.allTextContents()).map((name) => name.split(' ') as [string, string]);
+      return (await good.count()) > 0 && isDeepStrictEqual(endpoints.map(([, path]) => path).toSorted(), paths);
+    }).catch(async () => assert.fail(`${await this.root.textContent()} instead of all is well with ${paths}`));
     for (const [method, path] of endpoints) {
       const headers = { 'Content-Type': 'application/json' };
       const response = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(bodies[path]) });

@@ -8,11 +8,11 @@ import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { UnusableNode } from '../../observe/views/findings.ts';
 import type { Measurement } from '../../observe/views/interval.ts';
-import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
+import { type Around, type EndpointView, type View, viewBetween } from '../../observe/views/view.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { allowedCpus, visibleCpus } from '../../process/affinity.ts';
+import { isDeadEnd, isSecond } from '../deploy/dead-ends.ts';
 import type { Pipeline } from '../pipeline.ts';
-import { endpointViews } from './endpoint-view.ts';
 
 /** Age up to which a view is shared, so that several editors cost little more than one. */
 export const FRESH_MS = 500;
@@ -105,4 +105,26 @@ function unusableNodes({ live, deployment }: Pipeline): UnusableNode[] {
 function maskOf(pid: number | 'self'): readonly number[] | null {
   const cpus = allowedCpus(pid);
   return cpus.length > 0 ? cpus : null;
+}
+
+/** Lists the HTTP-in nodes that lead to pipelines: which are compiled, why others are not, and which get no answer. */
+export function endpointViews({ deployment, barred }: Pick<Pipeline, 'deployment' | 'barred'>): EndpointView[] {
+  const { compiled, routes, graph } = deployment;
+  const behind = (entries: readonly string[]): Pick<EndpointView, 'stages' | 'runtimes'> => {
+    const reached = entries.flatMap((entry) => routes.get(entry)?.route ?? []);
+    return {
+      stages: [...new Set(reached.flatMap(({ stages }) => stages))],
+      runtimes: [...new Set(reached.map(({ runtime }) => runtime))],
+    };
+  };
+  const served = compiled.endpoints.map((endpoint) => ({ ...endpoint, entries: [endpoint.entry], reason: barred }));
+  return [...served, ...compiled.uncompiled].map(({ id, method, path, entries, reason }) => ({
+    id,
+    method: method.toUpperCase(),
+    path,
+    ...behind(entries),
+    reason,
+    isDeadEnd: isDeadEnd(graph, id),
+    isSecond: isSecond(graph, id),
+  }));
 }

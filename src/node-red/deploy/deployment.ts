@@ -22,6 +22,7 @@ import type { Service } from '../../runtime/service/service.ts';
 import type { GatePort, GateTerms } from '../gate-port.ts';
 import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
 import { brokerSecrets, listenersOf } from './config-nodes.ts';
+import { endpointWarnings } from './dead-ends.ts';
 import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
 import { httpFacts } from './http-facts.ts';
 
@@ -161,6 +162,7 @@ export function deploy(
     warnings: [
       ...plan.doubled,
       ...compiledGates.doubled,
+      ...endpointWarnings(graph, [...compiled.endpoints, ...compiled.uncompiled]),
       ...[...nodes].flatMap(([id, { handler }]) => {
         if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
         return [{ id, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];

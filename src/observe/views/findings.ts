@@ -152,16 +152,12 @@ const notListening: Rule = ({ notListening: reasons }) => reasons.map((reason) =
 const deadEnds: Rule = ({ endpoints }) =>
   endpoints
     .filter(({ isDeadEnd }) => isDeadEnd)
-    .map(({ id, method, path }) =>
-      error(`${method} ${path} gets no answer: no HTTP response node follows. Wire one behind the last stage.`, id),
-    );
+    .map(({ id, method, path }) => error(noAnswer(`${method} ${path}`), id));
 
 const secondEndpoints: Rule = ({ endpoints }) =>
   endpoints
     .filter(({ isSecond }) => isSecond)
-    .map(({ id, method, path }) =>
-      error(`${method} ${path} is the address of two HTTP-in nodes, and one of them gets no requests.`, id),
-    );
+    .map(({ id, method, path }) => error(addressTwice(`${method} ${path}`), id));
 
 const failedSuccessor: Rule = ({ stages }) =>
   stages.flatMap(({ id, name, successorError }) => {
@@ -293,6 +289,14 @@ const RULES: readonly Rule[] = [
 /** @returns all that is wrong, the gravest first */
 export function findingsIn(judged: Judged): Finding[] {
   return RULES.flatMap((rule) => rule(judged));
+}
+
+export function noAnswer(endpoint: string): string {
+  return `${endpoint} gets no answer: no HTTP response node follows. Wire one behind the last stage.`;
+}
+
+export function addressTwice(endpoint: string): string {
+  return `${endpoint} is the address of two HTTP-in nodes, and one of them gets no requests.`;
 }
 
 function error(text: string, node: string | null, actions: readonly FindingAction[] = []): Finding {

@@ -106,9 +106,10 @@ test('failures are named by stage, code and message until they have been seen, a
     assert.equal((await post(JSON.stringify({ n: 'x'.repeat(2 ** 20) }))).status, 413);
     await sidebar.verdict(/^(fix: )?1 x unsupported_media: /, 'note');
     await sidebar.verdict(/^(fix: )?1 x payload_too_large: /, 'note');
-    const folded = sidebar.root.locator('.modelet-sb-more .modelet-sb-finding');
-    assert.deepEqual([await folded.count(), await folded.first().isVisible()], [2, false]);
-    await sidebar.root.getByText('2 more', { exact: true }).click();
+    // A machine with much to do has others: Node-RED may be busy, and items may wait.
+    const folded = sidebar.root.locator('.modelet-sb-more .modelet-sb-finding[data-kind="note"]');
+    assert.ok((await folded.count()) >= 2 && !(await folded.last().isVisible()));
+    await sidebar.root.getByText(/^\d+ more$/).click();
     await folded.last().waitFor();
     assert.equal((await post('{"n":1}')).status, 200);
     await seen.click();
@@ -121,7 +122,8 @@ test('a killed worker is told by the name of its stage, with the cause, after it
     await editor.waitForBadge('fix', READY);
     const sidebar = await SidebarPage.show(editor);
     kill9(await pidOf('fix'));
-    await sidebar.verdict(/^fix: worker 0 died (just now|[\d.]+ s ago): .*SIGKILL/, 'slow');
+    await sidebar.verdict(/^fix: worker 0 died (just now|[\d.]+ (m?s|min) ago): .*SIGKILL/, 'slow');
+    await editor.waitForDebug(/fix\/worker 0msg : string\[\d+\]"died: was killed by SIGKILL"/);
     await editor.waitForBadge('fix', READY);
     await sidebar.root.getByRole('button', { name: 'Seen', exact: true }).click();
     await sidebar.allIsWell(session.nodeRed.url, GOOD);
@@ -150,6 +152,8 @@ test('a broker that cannot be reached is told with its address, without the pass
       new RegExp(`^far: the broker is unreachable\\s+redis://127\\.0\\.0\\.1:${port}.*ECONNREFUSED`),
       'error',
     );
+    await editor.waitForDebug(/the broker is unreachable: redis:\/\/127\.0\.0\.1:/);
     assert.doesNotMatch((await sidebar.root.textContent()) ?? '', /not told/);
+    await editor.assertNoDebug(/not told/);
   });
 });

@@ -10,18 +10,36 @@ declare const document: { readonly activeElement: { readonly id: string } | null
 
 const session = sharedSession();
 
-test('an endless loop: it is told while it runs, and both of its buttons help', async () => {
+test('endless loops: they are told while they run, in old code too, and end by both buttons and with their callers', async () => {
   const code = 'while (input.loops) ; return input;';
   const flows = [
     TAB,
-    runtime('runtime', { timeoutMs: '1000' }),
+    runtime('runtime', { timeoutMs: '600000' }),
     ...endpoint('/loop', 'looper'),
-    stage('looper', code, 'collector /loop'),
+    stage('looper', code, 'collector /loop', { x: 300 }),
+    ...endpoint('/old', 'old'),
+    stage('old', code, 'collector /old', { x: 300, y: 300 }),
   ];
+  const post = (path: string, headers: Record<string, string>, signal: AbortSignal | null = null): Promise<Response> =>
+    fetch(`${session.nodeRed.url}${path}`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', ...headers },
+      body: '{"loops":true}',
+      signal,
+    });
   await session.inEditor(flows, async (editor) => {
-    await editor.waitForBadge('looper', READY);
+    for (const id of ['looper', 'old']) await editor.waitForBadge(id, READY);
+    const caller = new AbortController();
+    const gone = assert.rejects(post('/old', {}, caller.signal), { name: 'AbortError' });
+    await editor.waitForBadge('old', /^1 of 1 busy/);
+    await editor.open('old');
+    await editor.typeCode('code', 'return input;');
+    await editor.ok();
+    await editor.deploy();
+    await editor.waitForBadge('old', READY);
+
     const sidebar = await SidebarPage.show(editor);
-    assert.equal((await session.nodeRed.post('/loop', { loops: true })).status, 408);
+    assert.equal((await post('/loop', { timeout: '1000' })).status, 408);
     await sidebar.verdict(
       /^looper has run one call for [\d.]+ s, and no caller waits for it any more: restart it, or set a run timeout\.$/,
       'slow',
@@ -35,6 +53,13 @@ test('an endless loop: it is told while it runs, and both of its buttons help', 
     await sidebar.root.getByRole('button', { name: 'Restart', exact: true }).click();
     // The old worker has had no caller for longer than its 5 s of grace, or gets the rest of them.
     await editor.waitForBadge('looper', READY);
+    await editor.waitForDebug(/looper\/worker 0msg : string\[\d+\]"old worker was killed: a batch ran on for 5 s/);
+    // The new code of the other stage answers, while its old worker burns a core for a caller that still waits.
+    await sidebar.verdict(/^old: an old worker has run one call for [\d.]+ (s|min), and then ends\.$/, 'slow');
+    assert.equal((await session.nodeRed.post('/old', { loops: true })).status, 200);
+    caller.abort();
+    await gone;
+    await editor.waitForDebug(/old\/worker 0msg : string\[\d+\]"old worker was killed: a batch ran on for 5 s/);
     await sidebar.verdict(/^1 x deadline_exceeded: /, 'slow');
     await sidebar.root.getByRole('button', { name: 'Seen', exact: true }).click();
     // What has been read is no news, but only an answer shows that it is over.
@@ -43,6 +68,7 @@ test('an endless loop: it is told while it runs, and both of its buttons help', 
       'note',
     );
     assert.equal((await session.nodeRed.post('/loop', { loops: false })).status, 200);
-    await sidebar.allIsWell(session.nodeRed.url, { '/loop': { loops: false } });
+    await sidebar.root.getByRole('button', { name: 'Show all', exact: true }).click();
+    await sidebar.allIsWell(session.nodeRed.url, { '/loop': { loops: false }, '/old': { loops: true } });
   });
 });

@@ -39,6 +39,10 @@ test('a deleted runtime: one click makes one for all of its stages, and one undo
     await editor.waitForBadge('double', /^no runtime is selected/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(/^2 stages do not run, because they have no runtime: double, halve\.$/, 'error');
+    await editor.restartFlows();
+    for (const id of stages) {
+      await editor.waitForDebug(new RegExp(`${id}msg : string\\[\\d+\\]"config_invalid: no runtime is selected`));
+    }
     const create = sidebar.root.getByRole('button', { name: 'Create one for all' });
     await create.click();
     const [made, same] = await runtimesOf(editor, stages);
@@ -67,6 +71,7 @@ test('On Start throws: the verdict has the whole message, which the badge cuts',
     await editor.waitForBadge('double', /^does not start: the weights/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(new RegExp(`^double: does not start: .*${cause}`), 'error');
+    await editor.waitForDebug(/double\/worker 0On Start:1:\d+ : msg : Object"did not start: the weights in the store/);
   });
 });
 
@@ -87,6 +92,7 @@ test('new code that does not start: the verdict is not good while the old code a
     await editor.deploy();
     await editor.waitForBadge('double', /^new code fails: line 1: Unexpected/);
     await sidebar.verdict(/^double: the new code does not start, so the old code answers: .*Unexpected token/, 'error');
+    await editor.waitForDebug(/does not start: double: Predict:1: Unexpected token ';'/);
     assert.equal(await (await session.nodeRed.post('/double', { n: 4 })).json(), 8);
   });
 });

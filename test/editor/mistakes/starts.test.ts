@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { dispatchGate, endpoint, httpIn, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { freePort } from '../../fixtures/free-port.ts';
 import type { FlowNode } from '../../fixtures/node-red.ts';
-import type { EditorPage } from '../editor-page.ts';
+import { until } from '../../fixtures/polling.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
 
@@ -17,14 +17,6 @@ function flowWith(code: string, properties: object = {}): FlowNode[] {
     ...endpoint('/first', 'first'),
     stage('first', code, 'collector /first', { ...properties }),
   ];
-}
-
-/** Restarts a stage, whose failure the debug sidebar then shows anew. */
-async function expectInDebug(editor: EditorPage, id: string, text: RegExp): Promise<void> {
-  const line = editor.page.locator('.red-ui-debug-msg-level-20 .red-ui-debug-msg-payload', { hasText: text });
-  const response = await fetch(`${session.nodeRed.editorUrl}modelets/stages/${id}/restart`, { method: 'POST' });
-  assert.ok(response.ok, 'it restarts');
-  await line.first().waitFor({ state: 'attached' });
 }
 
 const STARTS = [
@@ -40,7 +32,7 @@ const STARTS = [
     flows: flowWith('return input;', { setup: `return require('left-padder');` }),
     badge: /^does not start: Cannot find module 'left-pa/,
     told: /^first: does not start: .*left-padder/,
-    debug: /does not start: .*left-padder/,
+    debug: /did not start: Cannot find module 'left-padder'/,
   },
   {
     mistake: 'an On Start that never ends',
@@ -64,16 +56,18 @@ for (const { mistake, flows, badge, told, debug } of STARTS) {
       await editor.waitForBadge('first', badge);
       const sidebar = await SidebarPage.show(editor);
       await sidebar.verdict(told, 'error');
-      await expectInDebug(editor, 'first', debug);
+      await editor.waitForDebug(debug);
     });
   });
 }
 
-test('a file that is not there: badge and verdict name it', async () => {
+test('a file that is not there: badge, verdict and debug sidebar name it', async () => {
   await session.inEditor(flowWith('', { source: 'file', path: 'models/absent.js' }), async (editor) => {
     await editor.waitForBadge('first', /^File: no file absent\.js$/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(/^first cannot be used: .*absent\.js/, 'error');
+    await editor.restartFlows();
+    await editor.waitForDebug(/config_invalid: File: no file .*absent\.js/);
   });
 });
 
@@ -83,11 +77,13 @@ test('an input schema that is no JSON: badge, verdict and debug sidebar name fie
     await editor.waitForBadge('first', /^Input schema: Expected ','/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(/^first cannot be used: Input schema: Expected ',' .* at position 17/, 'error');
+    await editor.restartFlows();
+    await editor.waitForDebug(/config_invalid: Input schema: Expected ','/);
     assert.equal((await session.nodeRed.post('/first', {})).status, 503);
   });
 });
 
-test('two runtimes at one port: badge and verdict name runtime and port', async () => {
+test('two runtimes at one port: badge, verdict and debug sidebar name runtime and port', async () => {
   const listen = `127.0.0.1:${await freePort()}`;
   const flows = [
     ...flowWith('return 1;').map((node) => (node.type === 'modelet-runtime' ? { ...node, listen } : node)),
@@ -95,14 +91,23 @@ test('two runtimes at one port: badge and verdict name runtime and port', async 
     ...endpoint('/second', 'second'),
     stage('second', 'return 2;', 'collector /second', { runtime: 'other' }),
   ];
+  // The port is of the runtime that is first to open it.
+  await session.nodeRed.deploy(flows.filter(({ id }) => id !== 'second' && id !== 'other'));
+  await until('the first runtime listens', () =>
+    fetch(`http://${listen}/first`, { method: 'POST' }).then(
+      () => true,
+      () => false,
+    ),
+  );
   await session.inEditor(flows, async (editor) => {
     await editor.waitForBadge('second', /^cannot listen: EADDRINUSE$/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(new RegExp(`^other for tests: cannot listen at ${listen}: port \\d+ is in use`), 'error');
+    await editor.waitForDebug(new RegExp(`other for testsmsg : .*cannot listen at ${listen}: port \\d+ is in use`));
   });
 });
 
-test('the port of another program: badge and verdict name it', async () => {
+test('the port of another program: badge, verdict and debug sidebar name it', async () => {
   const { port } = new URL(session.nodeRed.url);
   const flows = [
     TAB,
@@ -113,7 +118,8 @@ test('the port of another program: badge and verdict name it', async () => {
   await session.inEditor(flows, async (editor) => {
     await editor.waitForBadge('first', /^cannot listen: EADDRINUSE$/);
     const sidebar = await SidebarPage.show(editor);
-    await sidebar.verdict(new RegExp(`${port}`), 'error');
+    await sidebar.verdict(new RegExp(`cannot listen at 127.0.0.1:${port}`), 'error');
+    await editor.waitForDebug(new RegExp(`cannot listen at 127.0.0.1:${port}: port ${port} is in use`));
   });
 });
 
@@ -132,5 +138,8 @@ test('a wrong address of a gate: badge and verdict name it', async () => {
     await editor.waitForBadge('gate', /ECONNREFUSED|cannot be reached|no answer|does not answer/);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.verdict(new RegExp(`^Gate gate is .*${port}`), 'error');
+    // A gate reads on, and its badge says at each moment what it reads.
+    await editor.restartFlows();
+    await editor.assertNoDebug(new RegExp(`gate|${port}`));
   });
 });

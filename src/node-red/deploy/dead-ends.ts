@@ -1,8 +1,7 @@
-/** Lists the HTTP-in nodes that lead to pipelines, for people: which are compiled, why others are not, and which get no answer. */
+/** Finds the HTTP-in nodes of pipelines whose clients get no answer, or whose requests go to another node. */
 import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { type WaysOut, waysOut } from '../../flow/ways-out.ts';
-import type { EndpointView } from '../../observe/views/view.ts';
-import type { Pipeline } from '../pipeline.ts';
+import { addressTwice, noAnswer } from '../../observe/views/findings.ts';
 
 /** Types of nodes that answer no client. Any other node may, as a function node can. */
 const SILENT: ReadonlySet<string> = new Set([
@@ -13,29 +12,8 @@ const SILENT: ReadonlySet<string> = new Set([
 /** The ways of the last graph: a deploy makes another. */
 let known: { readonly graph: Graph; readonly ways: WaysOut } | null = null;
 
-export function endpointViews({ deployment, barred }: Pick<Pipeline, 'deployment' | 'barred'>): EndpointView[] {
-  const { compiled, routes, graph } = deployment;
-  const behind = (entries: readonly string[]): Pick<EndpointView, 'stages' | 'runtimes'> => {
-    const reached = entries.flatMap((entry) => routes.get(entry)?.route ?? []);
-    return {
-      stages: [...new Set(reached.flatMap(({ stages }) => stages))],
-      runtimes: [...new Set(reached.map(({ runtime }) => runtime))],
-    };
-  };
-  const served = compiled.endpoints.map((endpoint) => ({ ...endpoint, entries: [endpoint.entry], reason: barred }));
-  return [...served, ...compiled.uncompiled].map(({ id, method, path, entries, reason }) => ({
-    id,
-    method: method.toUpperCase(),
-    path,
-    ...behind(entries),
-    reason,
-    isDeadEnd: isDeadEnd(graph, id),
-    isSecond: isSecond(graph, id),
-  }));
-}
-
 /** Whether no result can reach an HTTP response node, and no other node behind may answer the client. */
-function isDeadEnd(graph: Graph, id: string): boolean {
+export function isDeadEnd(graph: Graph, id: string): boolean {
   if (known?.graph !== graph) known = { graph, ways: waysOut(graph) };
   if (known.ways.canAnswer(id)) return false;
   return [...known.ways.reachedFrom(id)].every((reached) => {
@@ -45,8 +23,21 @@ function isDeadEnd(graph: Graph, id: string): boolean {
   });
 }
 
-function isSecond(graph: Graph, id: string): boolean {
+/** Whether an HTTP-in node before it has the same method and URL. */
+export function isSecond(graph: Graph, id: string): boolean {
   const all = nodesOf(graph, 'http in');
   const own = all.find((node) => node.id === id);
   return own !== undefined && all.find(({ method, url }) => method === own.method && url === own.url) !== own;
+}
+
+/** @returns a warning for each of these endpoints that does not work, at its HTTP-in node */
+export function endpointWarnings(
+  graph: Graph,
+  endpoints: readonly { readonly id: string; readonly method: string; readonly path: string }[],
+): { readonly id: string; readonly text: string }[] {
+  return endpoints.flatMap(({ id, method, path }) => {
+    const address = `${method.toUpperCase()} ${path}`;
+    const isDead = isDeadEnd(graph, id) ? [{ id, text: noAnswer(address) }] : [];
+    return isSecond(graph, id) ? [...isDead, { id, text: addressTwice(address) }] : isDead;
+  });
 }
