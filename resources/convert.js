@@ -214,7 +214,11 @@
         RED.menu.init = init;
         const types =
           options.type === 'workspace' ? Object.keys(ACTIONS).filter((type) => selected(type).length > 0) : [];
-        const own = types.map((type) => ({ onselect: ACTIONS[type], label: text(`${KEYS[type]}.label`) }));
+        const more = options.type === 'workspace' ? window.modelet.additions.entries() : [];
+        const own = [
+          ...types.map((type) => ({ onselect: ACTIONS[type], label: text(`${KEYS[type]}.label`) })),
+          ...more,
+        ];
         return init(own.length > 0 ? { ...menu, options: [...menu.options, null, ...own] } : menu);
       };
       try {

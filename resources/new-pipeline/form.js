@@ -59,7 +59,7 @@ function slug(name) {
 }
 
 /** An address that no HTTP-in node has. */
-function freePath(name) {
+export function freePath(name) {
   const taken = new Set(
     RED.nodes.filterNodes({ type: 'http in' }).map(({ url }) => `/${String(url).replace(/^\//, '')}`),
   );

@@ -16,7 +16,8 @@ const BUTTONS = { inject: 'left', debug: 'right' };
 /** Badges that are longer than their nodes, in px: the next node has to keep away from them. */
 const BADGES = { 'modelet-stage': 120, 'modelet-batcher': 170, 'modelet-feed': 190 };
 
-function widthOf({ label, type }, measure) {
+/** Returns the width that the editor will give a node with this label, in px. `measure(text)`: the width of a text. */
+export function nodeWidth({ label, type }, measure) {
   const hasInput = !['inject', 'http in', 'catch', 'comment'].includes(type);
   return Math.max(NODE.least, GRID * Math.ceil((measure(label) + NODE.sides + (hasInput ? 7 : 0)) / GRID));
 }
@@ -28,7 +29,7 @@ function columnsOf(rows, left, measure) {
   let next = left;
   for (let at = 0; at < count; at += 1) {
     const cells = rows.flatMap((row) => row[at] ?? []);
-    const widths = cells.map((cell) => Math.max(widthOf(cell, measure), BADGES[cell.type] ?? 0));
+    const widths = cells.map((cell) => Math.max(nodeWidth(cell, measure), BADGES[cell.type] ?? 0));
     columns.push(next);
     next += GRID * Math.ceil(Math.max(0, ...widths) / GRID) + APART;
   }
@@ -52,7 +53,7 @@ function drawBlock({ name, rows }, { left, top, measure, ids, newId }) {
   const columns = columnsOf(rows, start, measure);
   const cells = rows.flatMap((row, line) => row.flatMap((cell, at) => (cell ? { cell, line, at } : [])));
   const nodes = cells.map(({ cell, line, at }) => {
-    const width = widthOf(cell, measure);
+    const width = nodeWidth(cell, measure);
     const y = top + GROUP.ends + NODE.height / 2 + line * ROW;
     return { right: columns[at] + width, node: nodeOf(cell, { x: columns[at] + width / 2, y, ids, group: id }) };
   });
@@ -71,7 +72,7 @@ export function layOut({ blocks, comment }, { left, top, widthOf: measure, newId
     if (!idOf.has(key)) idOf.set(key, newId());
     return idOf.get(key);
   };
-  const width = widthOf({ label: comment.name, type: 'comment' }, measure);
+  const width = nodeWidth({ label: comment.name, type: 'comment' }, measure);
   const x = left + GROUP.sides + width / 2;
   const drawn = [{ id: newId(), type: 'comment', ...comment, x, y: top + NODE.height / 2, wires: [] }];
   let next = top + NODE.height + GROUP.apart + 5;

@@ -12,6 +12,7 @@ import { SidebarPage } from '../sidebar-page.ts';
 
 const session = sharedSession();
 
+declare const RED: { readonly nodes: { createCompleteNodeSet(): object[] } };
 declare const modelet: { readonly newPipeline: { draw(answers: object): string } };
 
 const DIALOG = '#modelet-new-pipeline';
@@ -115,5 +116,91 @@ test('no pipeline overlaps itself or another, whatever it is made of', async () 
       reasons.filter((reason) => !/folder/.test(reason)),
       [],
     );
+  });
+});
+
+/** A stage in a group, with a debug node behind it; `before` is wired to it. */
+function drawn(x: number, ...before: object[]): object[] {
+  const members = ['stage', 'out'];
+  const place = { z: TAB.id, y: 200, g: 'group' };
+  return [
+    { ...TAB, env: [] },
+    { id: 'runtime', type: 'modelet-runtime', name: 'there' },
+    {
+      id: 'group',
+      type: 'group',
+      z: TAB.id,
+      name: 'work',
+      nodes: members,
+      style: { label: true },
+      x: x - 86,
+      y: 159,
+      w: 400,
+      h: 82,
+    },
+    {
+      ...place,
+      id: 'stage',
+      type: 'modelet-stage',
+      name: 'Twice',
+      runtime: 'runtime',
+      x,
+      wires: [['out']],
+      ...TWICE,
+    },
+    { ...place, id: 'out', type: 'debug', name: 'out', x: x + 200, complete: 'payload', targetType: 'msg', wires: [] },
+    ...before,
+  ];
+}
+const TWICE = { source: 'inline', code: 'return { twice: input.n * 2 };' };
+
+async function chooseInMenu(editor: EditorPage, entry: string): Promise<void> {
+  await editor.node('stage').click({ button: 'right' });
+  await editor.page.locator('#red-ui-workspace-context-menu').getByText(entry, { exact: true }).click();
+}
+
+const whole = (editor: EditorPage): Promise<unknown> =>
+  editor.page.evaluate(() => JSON.stringify(RED.nodes.createCompleteNodeSet()));
+
+test('an endpoint and a batcher are added to a stage from its menu, and each is one undo', async () => {
+  await session.inEditor(drawn(140), async (editor) => {
+    const before = await whole(editor);
+    await chooseInMenu(editor, 'Put a batcher before this stage');
+    await chooseInMenu(editor, 'Add an endpoint to this stage');
+    await editor.page.locator('.red-ui-notification', { hasText: 'POST requests to /twice go to Twice' }).waitFor();
+    await assertTidy(editor);
+    const nodes = await editor.nodes();
+    assert.deepEqual(
+      nodes.filter(({ valid }) => !valid),
+      [],
+    );
+    const { wires } = await editor.saved(idOf(nodes, 'http in'));
+    assert.deepEqual(wires, [[idOf(nodes, 'modelet-batcher')]]);
+    await editor.deploy();
+    await editor.waitForBadge('stage', READY);
+    const answer = await session.nodeRed.post('/twice', { n: 4 });
+    assert.deepEqual([answer.status, await answer.json()], [200, { twice: 8 }]);
+
+    for (const refused of ['This stage is behind an HTTP-in node already.', 'There is a batcher before this stage.']) {
+      const isEndpoint = refused.includes('HTTP-in');
+      await chooseInMenu(editor, isEndpoint ? 'Add an endpoint to this stage' : 'Put a batcher before this stage');
+      await editor.page.locator('.red-ui-notification', { hasText: refused }).waitFor();
+    }
+    await editor.chart.focus();
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    assert.deepEqual(await whole(editor), before);
+  });
+});
+
+test('messages that come from elsewhere pass by the response of an endpoint that is added', async () => {
+  const inject = { id: 'in', type: 'inject', name: 'in', z: TAB.id, x: 110, y: 200, wires: [['stage']] };
+  await session.inEditor(drawn(300, inject), async (editor) => {
+    await chooseInMenu(editor, 'Add an endpoint to this stage');
+    await assertTidy(editor);
+    const nodes = await editor.nodes();
+    const { wires } = await editor.saved(idOf(nodes, 'switch'));
+    assert.deepEqual(wires, [[idOf(nodes, 'http response')]]);
+    assert.deepEqual((await editor.saved('stage')).wires, [['out', idOf(nodes, 'modelet-collector')]]);
   });
 });
