@@ -91,12 +91,12 @@
       // Without an answer (an older runtime half) the lines stay empty.
       if (!answer) return;
       describeBase(node, form.find('#modelet-stage-base'), answer);
+      form.find('#modelet-stage-ports-row').toggle(source === 'onnx' && !isBlank && answer.exists);
       if (isBlank) return;
       describePath(node, resolved, answer);
       create.toggle(answer.isCreatable === true);
       // Code to start with is for a file that is yet to be written.
       sample.toggle(!answer.exists);
-      form.find('#modelet-stage-ports-row').toggle(source === 'onnx' && answer.exists);
     };
     ask('modelets/resolve', field, described, { source });
     if (source !== 'onnx' || isBlank) return;

@@ -67,7 +67,11 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   serveTrials(RED, pipeline);
   serveInstall(RED, mayWrite, (id, source) => {
     const [, deployed] = pipeline.live.allSettings('stage').find(([stage]) => stage === id) ?? [];
-    return deployed?.source.kind === source && actOnStage(pipeline, id, 'restart');
+    const isDeployed = deployed?.source.kind === source;
+    // Other stages may have waited for the same package.
+    const stages = new Set([...(isDeployed ? [id] : []), ...notStarting(pipeline)]);
+    for (const stage of stages) actOnStage(pipeline, stage, 'restart');
+    return isDeployed;
   });
   serveWiring(RED);
   serveConversions(RED);
@@ -129,6 +133,16 @@ function handlerOf({ deployment, live }: Pipeline, id: string): object {
   const handler = deployment.nodes.get(id)?.handler ?? { kind: 'catch' };
   const name = handler.kind === 'collector' || handler.kind === 'join' ? live.get(handler.id)?.node.name : undefined;
   return { ...handler, name };
+}
+
+/** Returns the stages whose workers, or whose new code, did not start. */
+function notStarting(pipeline: Pipeline): string[] {
+  const stages = pipeline.services.flatMap((service) => service.snapshot().stages);
+  return stages
+    .filter(({ doesNotStart, successorError, workers }) => {
+      return doesNotStart || successorError !== null || workers.some(({ error }) => error !== null);
+    })
+    .map(({ id }) => id);
 }
 
 /** Returns the workers that are pinned to some of the available cores. */

@@ -41,7 +41,7 @@ interface InstallState {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Gives a stage new workers if it is deployed with this source; returns whether it is. */
+/** Gives new workers to stages that do not start, and to this one if it is deployed with this source; returns whether it is. */
 type Restart = (stage: string, source: unknown) => boolean;
 
 export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler, restart: Restart): void {

@@ -88,6 +88,16 @@ test('the editor in Chinese has no English sentence', async () => {
         found[id] = await englishIn(editor, '.red-ui-tray-body');
         await editor.cancel();
       }
+      await editor.open('good');
+      await editor.openConfig('runtime');
+      found['runtime'] = await englishIn(editor, '.red-ui-tray-body');
+      for (const property of ['keys', 'broker']) {
+        await editor.openConfig(property, 'add');
+        found[property] = await englishIn(editor, '.red-ui-tray-body');
+        await editor.cancel();
+      }
+      await editor.cancel();
+      await editor.cancel();
       const others = Object.keys(NODE_SCHEMAS).filter((type) => !isConfig(type) && !/stage|gate|batcher/.test(type));
       for (const [index, type] of others.entries()) {
         await editor.open(await editor.dragFromPalette(type, 300, 360 + 40 * index));

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { READY } from '../../fixtures/badges.ts';
 import { makeWheel, WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { Form } from '../form.ts';
@@ -151,6 +152,7 @@ test('a button installs what a Python file lacks, and the stage starts without a
     { id: 'tab', type: 'tab', label: 'Lacks' },
     { id: 'runtime', type: 'modelet-runtime', name: 'default' },
     { id: 'lacks', type: 'modelet-stage', runtime: 'runtime', source: 'python', path, ...place },
+    { id: 'waits', type: 'modelet-stage', runtime: 'runtime', source: 'python', path, ...place, y: 200 },
   ];
   await session.inEditor(flows, async (editor) => {
     await editor.waitForBadge('lacks', /^does not start: .*lightgbm/);
@@ -173,6 +175,7 @@ test('a button installs what a Python file lacks, and the stage starts without a
     await editor.openTab('modelet-stage-live');
     await editor.page.locator('#modelet-stage-state', { hasText: 'idle, 1 worker' }).waitFor();
     await editor.cancel();
+    await editor.waitForBadge('waits', READY);
   });
 });
 
