@@ -32,13 +32,46 @@
     return language.javascriptDefaults.addExtraLib(lines, 'file://types/modelet/inline.d.ts');
   }
 
+  /** The languages of the code, and the dialog that edits each alone. */
+  const LANGUAGES = {
+    javascript: { mode: 'ace/mode/nrjavascript', edit: 'editJavaScript' },
+    python: { mode: 'ace/mode/python', edit: 'editText' },
+  };
+
+  /** Members that the editor offers behind a name in Python; those behind a blank one stand alone. */
+  const OFFERED = {
+    '': ['input', 'state', 'init', 'ctx'],
+    'ctx.': ['stage', 'worker', 'cpus', 'log', 'metrics', 'progress'],
+    'ctx.log.': ['debug', 'info', 'warn', 'error'],
+    'ctx.metrics.': ['counter', 'gauge', 'histogram'],
+  };
+
+  /** The editor knows the words of Python only. `isOurs(model)` tells whether it is code of this dialog. */
+  function completePython(isOurs) {
+    if (!window.monaco) return null;
+    const { languages } = window.monaco;
+    return languages.registerCompletionItemProvider('python', {
+      triggerCharacters: ['.'],
+      provideCompletionItems(model, { lineNumber, column }) {
+        const before = model.getLineContent(lineNumber).slice(0, column - 1);
+        const [, path, started] = /((?:\w+\.)*)(\w*)$/.exec(before);
+        const place = { startLineNumber: lineNumber, endLineNumber: lineNumber };
+        const range = { ...place, startColumn: column - started.length, endColumn: column };
+        const kind = languages.CompletionItemKind.Variable;
+        const names = isOurs(model) ? (OFFERED[path] ?? []) : [];
+        return { suggestions: names.map((label) => ({ label, kind, insertText: label, range })) };
+      },
+    });
+  }
+
   function expand(page, options) {
+    const { mode, edit } = LANGUAGES[page.language];
     page.editor.saveView();
-    RED.editor.editJavaScript({
+    RED.editor[edit]({
       value: page.editor.getValue(),
       width: 'Infinity',
       stateId: page.stateId,
-      mode: 'ace/mode/nrjavascript',
+      mode,
       focus: true,
       title: options.title(page),
       cancel: () => setTimeout(() => page.editor.focus(), 250),
@@ -118,25 +151,15 @@
   }
 
   function addPage(container, definition, options) {
-    const page = Object.assign({}, definition);
+    const page = Object.assign({ language: options.language }, definition);
     page.stateId = `${options.node.id}/${page.id}`;
     page.content = $('<div>').attr('id', page.id).hide().appendTo(container);
     const frame = $('<div>').css('position', 'relative').appendTo(page.content);
-    $('<div class="node-text-editor">')
-      .attr('id', `${page.id}-editor`)
-      .css('height', `${options.height}px`)
-      .appendTo(frame);
+    page.place = $('<div>').appendTo(frame);
     page.hint = $('<div class="modelet-hint">').appendTo(page.content);
     leaveByTab(frame, options.node._('modelet-stage.leaveByTab'));
     page.field = $(`#node-input-${page.property}`);
-    page.editor = RED.editor.createEditor({
-      id: `${page.id}-editor`,
-      node: { id: options.node.id, type: options.node.type, z: options.node.z },
-      mode: 'ace/mode/nrjavascript',
-      value: page.field.val() || '',
-      stateId: page.stateId,
-      globals: Object.assign(Object.fromEntries(options.variables.map((name) => [name, true])), GLOBALS),
-    });
+    openEditor(page, options, page.field.val() || '');
     const button = $(
       '<button type="button" class="red-ui-button red-ui-button-small"><i class="fa fa-expand"></i></button>',
     );
@@ -147,20 +170,38 @@
       event.preventDefault();
       expand(page, options);
     });
-    page.editor.getSession().on('change', () => options.onchange(page));
     return page;
   }
 
+  /** Makes the editor of a page for its language, in place of one that it has. */
+  function openEditor(page, options, value) {
+    page.editor?.destroy();
+    const height = page.place.find('.node-text-editor').css('height') ?? `${options.height}px`;
+    const element = $('<div class="node-text-editor">').attr('id', `${page.id}-editor`).css('height', height);
+    page.place.empty().append(element);
+    page.editor = RED.editor.createEditor({
+      id: `${page.id}-editor`,
+      node: { id: options.node.id, type: options.node.type, z: options.node.z },
+      mode: LANGUAGES[page.language].mode,
+      value,
+      stateId: page.stateId,
+      globals: Object.assign(Object.fromEntries(options.variables.map((name) => [name, true])), GLOBALS),
+    });
+    page.editor.getSession().on('change', () => options.onchange(page));
+  }
+
   /**
-   * options: `node`, `tabs` (id of a ul), `container`, `pages` ([{id, label, property}]), `active` (page id), `height`,
+   * options: `node`, `language`, `tabs` (id of a ul), `container`, `pages` ([{id, label, property}]), `active` (page id), `height`,
    * `title(page)` of the expanded editor, and `onchange(page)`, called for each page once and whenever its code changes;
    * `page.hint` is an element below the editor. `setup` ({id, label}) is a tab before them, whose element is in the
-   * container already, for `variables`: further names that the code has; `declare` changes them. `showError` underlines a
-   * line, until code changes or `clearErrors` is called; `goTo` puts the cursor at a place. Call `save` or `destroy` once,
-   * when the dialog closes.
+   * container already, for `variables`: further names that the code has; `declare` changes them, and marks that tab, also
+   * for what has no names. `setLanguage` changes the
+   * language, with the label of that tab and the code by page. `showError` underlines a line, until code changes or
+   * `clearErrors` is called; `goTo` puts the cursor at a place. Call `save` or `destroy` once, when the dialog closes.
    */
   function create(options) {
     let variables = options.variables;
+    let needs = variables.length > 0;
     let declared = declareNames(variables);
     let pages = options.pages.map((definition) => addPage(options.container, definition, options));
 
@@ -175,7 +216,7 @@
         if (isShown) $(`<i class="fa ${icon}">`).css('display', 'inline').appendTo(badge);
       };
       for (const page of pages) show(page.id, 'fa-file-code-o', page.editor.getValue().trim() !== '');
-      show(options.setup.id, 'fa-cube', variables.length > 0);
+      show(options.setup.id, 'fa-cube', needs);
     };
 
     const tabs = RED.tabs.create({
@@ -192,9 +233,10 @@
     tabs.activateTab(options.active);
     for (const page of pages) options.onchange(page);
 
-    const declare = (names) => {
+    const declare = (names, hasMore = false) => {
       if (declared) declared.dispose();
       variables = names;
+      needs = hasMore || names.length > 0;
       declared = declareNames(variables);
       mark();
     };
@@ -204,7 +246,22 @@
       unmark();
       unmark = () => {};
     };
-    for (const page of pages) page.editor.getSession().on('change', clearErrors);
+    const clearOnChange = ({ editor }) => editor.getSession().on('change', clearErrors);
+    for (const page of pages) clearOnChange(page);
+
+    const setLanguage = (language, label, codes) => {
+      clearErrors();
+      tabs.renameTab(options.setup.id, label);
+      for (const page of pages) {
+        page.language = language;
+        openEditor(page, options, codes[page.property]);
+        clearOnChange(page);
+        options.onchange(page);
+      }
+      mark();
+    };
+    const isOurs = (model) => pages.some(({ editor }) => isMonaco(editor) && editor.getModel() === model);
+    const completion = completePython(isOurs);
 
     const find = (property) => pages.find((page) => page.property === property);
     const showError = ({ property, line }, message) => {
@@ -227,6 +284,7 @@
       for (const page of pages) page.editor.destroy();
       pages = [];
       if (declared) declared.dispose();
+      completion?.dispose();
     };
 
     const resize = (height) => {
@@ -240,7 +298,7 @@
       destroy();
     };
 
-    return { pages, declare, showError, clearErrors, goTo, resize, save, destroy };
+    return { pages, declare, setLanguage, showError, clearErrors, goTo, resize, save, destroy };
   }
 
   window.modelet = window.modelet || {};

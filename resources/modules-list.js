@@ -151,5 +151,5 @@
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.modules = { create, problemOf, problemOfModule };
+  window.modelet.modules = { create, field, problemOf, problemOfModule };
 })();

@@ -7,7 +7,7 @@
 
   const URL = 'modelets/packages';
   const EVERY_MS = 1000;
-  const SOURCES = ['onnx', 'python', 'task'];
+  const SOURCES = ['onnx', 'python', 'python-code', 'task'];
 
   /** Returns lines with icons: the packages found, the missing ones, and the reason if no button installs these. */
   function linesOf({ found, missing = [], unknown = [], what, refused, unsuited, error }, say) {
@@ -30,11 +30,12 @@
     const progress = form.find('#modelet-stage-install-state');
     const log = form.find('#modelet-stage-install-log').hide();
     const say = (key, values) => node._(`modelet-stage.packages.${key}`, values);
-    const fields = () => ({
-      source: form.find('#node-input-source').val(),
-      path: form.find('#node-input-path').val().trim(),
-      python: form.find('#node-input-python').val().trim(),
-    });
+    const fields = () => {
+      const source = form.find('#node-input-source').val();
+      const python = form.find('#node-input-python').val().trim();
+      if (source !== 'python-code') return { source, path: form.find('#node-input-path').val().trim(), python };
+      return { source, python, requirements: JSON.stringify(entriesOf(form.find('#modelet-stage-requirements'))) };
+    };
     let isOpen = true;
     let timer = null;
 
@@ -120,6 +121,53 @@
     return { show, stop };
   }
 
+  /** The rows of the list of packages that are not blank. */
+  function entriesOf(list) {
+    const texts = window.modelet.form.listRows(list).map(({ input }) => input.val().trim());
+    return texts.filter((text) => text !== '');
+  }
+
+  /** What is wrong with a list of packages, as a key of the catalog and its values; null if nothing is. */
+  function problemOf(requirements) {
+    try {
+      window.modelet.formats.parseRequirements(requirements);
+      return null;
+    } catch ({ reason: error, values }) {
+      return { error, values };
+    }
+  }
+
+  /** The list of the packages of Python code: `list` is an ol, and `onchange` is called at each change. */
+  function list({ node, list: rows, requirements, onchange }) {
+    const text = (key, values) => node._(`modelet-stage.${key}`, values);
+    const check = () => {
+      for (const { input, show } of window.modelet.form.listRows(rows)) {
+        const problem = problemOf([input.val()]);
+        show(problem ? text(`error.${problem.error}`, problem.values) : '');
+      }
+      onchange();
+    };
+    rows.editableList({
+      addButton: text('libs.add'),
+      height: 'auto',
+      removable: true,
+      removeItem: check,
+      addItem: (container, _index, { requirement = '' }) => {
+        const cell = $('<div class="modelet-lib">').appendTo(container);
+        const row = window.modelet.modules.field(
+          cell,
+          'modelet-requirement',
+          text('placeholder.requirement'),
+          requirement,
+        );
+        container.data('row', row);
+        row.input.on('input', check);
+      },
+    });
+    for (const requirement of requirements) rows.editableList('addItem', { requirement });
+    return { entries: () => entriesOf(rows) };
+  }
+
   window.modelet = window.modelet || {};
-  window.modelet.stagePackages = { watch };
+  window.modelet.stagePackages = { watch, list, problemOf };
 })();

@@ -7,29 +7,54 @@
   'use strict';
 
   const CODE = {
-    item: '// input is msg.payload; return the result\nreturn input;',
-    batch: '// input is an array, one value per message; return as many results\nreturn input.map((value) => value);',
+    javascript: {
+      item: '// input is msg.payload; return the result\nreturn input;',
+      batch: '// input is an array, one value per message; return as many results\nreturn input.map((value) => value);',
+    },
+    python: {
+      item: '# input is msg.payload; return the result\nreturn input',
+      batch: '# input is a list, one value per message; return as many results\nreturn [value for value in input]',
+    },
   };
+  /** The sources whose code is written in the dialog. */
+  const LANGUAGES = { inline: 'javascript', 'python-code': 'python' };
   const FILES = 'resources/@modelet/node-red-pipeline/start/';
   const ENDINGS = { file: 'js', python: 'py' };
 
-  /** Whether the code is still the example. */
-  function isStart(code) {
-    return code.trim() === '' || Object.values(CODE).includes(code);
+  /** The language of the code in the dialog; undefined for a source that has none there. */
+  function languageOf(source) {
+    return LANGUAGES[source];
   }
 
-  /** Writes into the code editor when source or call change, not when the dialog opens. */
-  function followChoices(form, page) {
+  /** Whether the code is still the example. */
+  function isStart(code) {
+    return code.trim() === '' || Object.values(CODE).some((codes) => Object.values(codes).includes(code));
+  }
+
+  /** Writes into the code editors when source or call change, not when the dialog opens. Each language keeps its code. */
+  function followChoices(node, form, tabs) {
     const choices = form.find('#node-input-source, #node-input-predict');
     const chosen = () => choices.get().map((field) => field.value);
+    const codes = () => Object.fromEntries(tabs.pages.map(({ property, editor }) => [property, editor.getValue()]));
+    const kept = {};
     let [source, predict] = chosen();
+    let [{ language }] = tabs.pages;
+    const labels = { javascript: 'modules', python: 'packages' };
+    const speak = (next) => {
+      kept[language] = codes();
+      language = next;
+      const start = { setup: '', code: CODE[language][predict], teardown: '' };
+      tabs.setLanguage(language, node._(`modelet-stage.tab.${labels[language]}`), kept[language] ?? start);
+    };
     choices.on('change', () => {
       const [nowSource, nowPredict] = chosen();
-      const hasChanged = nowPredict !== predict || (nowSource === 'inline' && source !== 'inline');
+      const hasChanged = nowPredict !== predict || (languageOf(nowSource) && !languageOf(source));
       [source, predict] = [nowSource, nowPredict];
-      const code = CODE[predict];
-      if (!hasChanged || !code || !isStart(page.editor.getValue()) || page.editor.getValue() === code) return;
-      page.editor.setValue(code, -1);
+      if (languageOf(source) && languageOf(source) !== language) speak(languageOf(source));
+      const { editor } = tabs.pages.find((page) => page.property === 'code');
+      const code = CODE[language][predict];
+      if (!hasChanged || !code || !isStart(editor.getValue()) || editor.getValue() === code) return;
+      editor.setValue(code, -1);
     });
   }
 
@@ -54,12 +79,12 @@
     show();
   }
 
-  /** `page`: that of the tab Predict. */
-  function attach(node, form, page) {
-    followChoices(form, page);
+  /** `tabs`: those of the code. */
+  function attach(node, form, tabs) {
+    followChoices(node, form, tabs);
     showSample(node, form);
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.stageStart = { CODE, attach };
+  window.modelet.stageStart = { CODE, languageOf, attach };
 })();

@@ -4,6 +4,7 @@ import type { StageVersion, VersionMode, VersionShare } from '../core/versions.t
 import { parseSchemaText } from './formats/json.ts';
 import { parseMediaRanges } from './formats/media-types.ts';
 import { parseResultProperty } from './formats/message-property.ts';
+import { parseRequirements } from './formats/module-names.ts';
 import { parsePins } from './formats/pins.ts';
 import { parseLibs, parseModuleName } from './modules.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
@@ -28,7 +29,7 @@ type StageSettings = SettingsOf<typeof schema>;
 
 /** The settings that describe the modelet's source; they become `source`. */
 type SourceSetting =
-  | ('source' | 'setup' | 'code' | 'teardown' | 'libs' | 'path' | 'module' | 'python')
+  | ('source' | 'setup' | 'code' | 'teardown' | 'libs' | 'requirements' | 'path' | 'module' | 'python')
   | ('task' | 'model' | 'precision');
 /** The settings that describe the workers; they become `workers`. */
 type WorkerSetting = 'workers' | 'cpus' | 'env';
@@ -76,7 +77,8 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
   // Inside a subflow, Node-RED makes the list of a single id the text of that id, as it has it in the instance.
   const versions = typeof listed === 'string' && listed !== '' ? [listed] : listed;
   const settings = validate(schema, { ...raw, versions });
-  const { source, setup, code, teardown, libs, path, module, python, task, model, precision, ...others } = settings;
+  const { source, setup, code, teardown, libs, requirements, path, module, python, task, model, precision, ...others } =
+    settings;
   const { cpus, env, shares, ...kept } = others;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
   const workers = compileWorkers(settings.workers, cpus, env, lookUp);
@@ -105,14 +107,15 @@ function compileSource(stage: StageSettings, init: unknown, workers: number, res
   if (source === 'module')
     return { kind: 'module', module: readProperty('module', () => parseModuleName(stage.module)) };
   if (source === 'task') return compileTask(stage, init, workers, resolve);
+  if (source === 'python-code') {
+    const requirements = readProperty('requirements', () => parseRequirements(stage.requirements));
+    return { kind: source, setup, code, teardown, requirements, python: compilePython(stage, resolve) };
+  }
   const given = stage.path.trim();
   if (given === '') throw invalid('path: the file of the modelet is missing');
   const path = readProperty('path', () => resolve(given));
   if (source === 'file') return { kind: 'file', path };
-  if (source === 'python') {
-    if (stage.isolation === 'thread') throw invalid('isolation: Python runs in separate processes, not in threads');
-    return { kind: 'python', path, python: compileInterpreter(stage.python.trim(), resolve) };
-  }
+  if (source === 'python') return { kind: 'python', path, python: compilePython(stage, resolve) };
   checkNative(stage, 'an ONNX model');
   return { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: workers === 1 };
 }
@@ -139,8 +142,10 @@ function checkNative({ isolation, concurrency }: StageSettings, what: string): v
   if (concurrency > 1) throw invalid(`concurrency: ${what} ${COMPUTES}`);
 }
 
-/** Resolves the interpreter if it is a path; the workers look up a plain name in PATH. */
-function compileInterpreter(python: string, resolve: ResolvePaths): string {
+/** Returns the interpreter, resolved if it is a path; the workers look up a plain name in PATH. */
+function compilePython(stage: StageSettings, resolve: ResolvePaths): string {
+  if (stage.isolation === 'thread') throw invalid('isolation: Python runs in separate processes, not in threads');
+  const python = stage.python.trim();
   return /[\\/]/.test(python) ? readProperty('python', () => resolve(python)) : python;
 }
 

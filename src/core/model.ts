@@ -90,6 +90,15 @@ export type StageSource =
   | { readonly kind: 'module'; readonly module: string }
   /** `python`: the interpreter's path, or its name in PATH; blank: see process/python.ts. */
   | { readonly kind: 'python'; readonly path: string; readonly python: string }
+  /** `requirements`: packages as pip takes them. */
+  | {
+      readonly kind: 'python-code';
+      readonly setup: string;
+      readonly code: string;
+      readonly teardown: string;
+      readonly requirements: readonly string[];
+      readonly python: string;
+    }
   | {
       readonly kind: 'onnx';
       readonly path: string;

@@ -44,7 +44,7 @@ export function nameStages(stages: readonly NamedStage[]): Names {
 }
 
 function sourceName({ source }: NamedStage['config']): string {
-  if (source.kind === 'inline') return '';
+  if (source.kind === 'inline' || source.kind === 'python-code') return '';
   if (source.kind === 'module') return basename(source.module);
   return source.kind === 'task' ? basename(source.folder) : basename(source.path, extname(source.path));
 }

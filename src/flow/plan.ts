@@ -179,7 +179,7 @@ export function planModelet(config: StageConfig, folders: ModuleFolders): Modele
     init,
     inputSchema,
     outputSchema,
-    requireFrom: source.kind === 'python' ? folders.user : folders.modules,
+    requireFrom: 'python' in source ? folders.user : folders.modules,
     workers,
   };
 }

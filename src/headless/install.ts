@@ -1,9 +1,12 @@
-/** Installs the requirements.txt beside each Python file of a runtime, before the runtime starts. */
+/** Installs what the Python of a runtime needs, before the runtime starts: the requirements.txt beside each file, and the packages that stages list. */
 import { userFolder } from '../config/folders.ts';
 import type { Log } from '../observe/log/log.ts';
 import { type Installation, Installer, type InstallPlan } from '../runtime/service/install/installation.ts';
-import { planRequirements } from '../runtime/service/install/python-packages.ts';
+import { lookAtPython, planPython, planRequirements } from '../runtime/service/install/python-packages.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
+
+/** What to install, with the name of a stage that needs it. */
+type NamedPlan = readonly [stage: string, InstallPlan];
 
 type FailedInstallation = Extract<Installation, { state: 'failed' }>;
 
@@ -17,22 +20,44 @@ const REASONS: Readonly<Record<FailedInstallation['code'], string>> = {
 /** @throws Error that names the stage whose requirements cannot be installed */
 export async function installRequirements(flows: HeadlessFlows, runtime: string, log: Log): Promise<void> {
   const installer = new Installer();
-  for (const [stage, plan] of plansOf(flows, runtime)) {
-    log.write({ level: 'info', message: `installs ${plan.what} of ${plan.cwd}`, stage });
-    const ended = await installer.run(plan);
-    if (ended.state === 'failed') throw notInstalled(stage, ended);
+  // A file may bring an environment that the lists go into.
+  for (const plansOf of [plansOfFiles, plansOfLists]) {
+    for (const [stage, plan] of await plansOf(flows, runtime)) {
+      const place = plan.cwd === undefined ? '' : ` of ${plan.cwd}`;
+      log.write({ level: 'info', message: `installs ${plan.what}${place}`, stage });
+      const ended = await installer.run(plan);
+      if (ended.state === 'failed') throw notInstalled(stage, ended);
+    }
   }
 }
 
 /** Returns what to install, with the name of a stage that needs it. Files in one folder share its environment. */
-function plansOf({ source, nodes }: HeadlessFlows, runtime: string): Iterable<readonly [stage: string, InstallPlan]> {
-  const plans = new Map<string, readonly [string, InstallPlan]>();
+function plansOfFiles({ source, nodes }: HeadlessFlows, runtime: string): Iterable<NamedPlan> {
+  const plans = new Map<string, NamedPlan>();
   for (const [id, config] of nodes.allSettings('stage')) {
     if (config.runtime !== runtime || config.source.kind !== 'python') continue;
     const plan = planRequirements(config.source, userFolder(source.settings));
     if (plan) plans.set(JSON.stringify(plan), [config.name || id, plan]);
   }
   return plans.values();
+}
+
+/** The same for code of the dialog. Stages with one interpreter share its environment: pip finds versions that suit all. */
+async function plansOfLists({ source, nodes }: HeadlessFlows, runtime: string): Promise<NamedPlan[]> {
+  const userDir = userFolder(source.settings);
+  const stages = [...nodes.allSettings('stage')].flatMap(([id, config]) =>
+    config.runtime === runtime && config.source.kind === 'python-code' && config.source.requirements.length > 0
+      ? [{ name: config.name || id, ...config.source }]
+      : [],
+  );
+  const plans = [...new Set(stages.map(({ python }) => python))].map(async (python): Promise<NamedPlan[]> => {
+    const sharing = stages.filter((stage) => stage.python === python);
+    const wanted = { path: '', python, requirements: [...new Set(sharing.flatMap((stage) => stage.requirements))] };
+    const standing = await lookAtPython(wanted, userDir);
+    const plan = standing.installable.length > 0 ? planPython(wanted, standing, userDir) : null;
+    return plan ? [[sharing.map(({ name }) => name).join(', '), plan]] : [];
+  });
+  return (await Promise.all(plans)).flat();
 }
 
 function notInstalled(stage: string, { what, code, output }: FailedInstallation): Error {

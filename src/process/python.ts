@@ -1,12 +1,15 @@
 /**
- * Finds the interpreter that runs a stage's Python file. The worker loads the file itself, in
- * python/modelet_worker/modelet.py.
+ * Finds the interpreter that runs a stage's Python. The worker itself loads a file, in python/modelet_worker/modelet.py, or
+ * code of the dialog, in typed.py.
  */
 import { dirname, isAbsolute, join } from 'node:path';
 import type { StageConfig } from '../config/compile-stage.ts';
 import { asError, ModeletError } from '../core/errors.ts';
 import type { StageSource } from '../core/model.ts';
 import { placesOf, standingOf } from './search-path.ts';
+
+/** Code of the dialog has no path. */
+type PythonSource = Pick<Extract<StageSource, { readonly python: string }>, 'python'> & { readonly path?: string };
 
 const IN_VENV = join('.venv', 'bin', 'python');
 const IN_PATH = 'python3';
@@ -17,16 +20,13 @@ const IN_PATH = 'python3';
  * link at the end of the path, because an interpreter finds its virtual environment by that link.
  * @throws ModeletError `config_invalid` that lists the searched places, or the interpreter that must not be run.
  */
-export function findPython(
-  { path, python }: Extract<StageSource, { kind: 'python' }>,
-  userDir: string,
-  searchPath: string,
-): string {
+export function findPython({ path, python }: PythonSource, userDir: string, searchPath: string): string {
   if (isAbsolute(python)) return firstRunnable([python], `no Python at ${python}`);
   if (python !== '') {
     return firstRunnable(placesOf(python, searchPath), `no Python called ${python} in PATH`);
   }
-  const venvs = [join(dirname(path), IN_VENV), join(userDir, IN_VENV)];
+  const folders = path === undefined ? [userDir] : [dirname(path), userDir];
+  const venvs = folders.map((folder) => join(folder, IN_VENV));
   const looked = `looked for ${venvs.join(', ')} and ${IN_PATH} in PATH`;
   return firstRunnable([...venvs, ...placesOf(IN_PATH, searchPath)], `no Python found: ${looked}`);
 }
@@ -49,7 +49,7 @@ function firstRunnable(places: readonly string[], missing: string): string {
  * @throws ModeletError `config_invalid` if there is no interpreter, or it may not be run
  */
 export function checkInterpreter(userDir: string, { source, workers }: Pick<StageConfig, 'source' | 'workers'>): void {
-  if (source.kind !== 'python') return;
+  if (!('python' in source)) return;
   const searchPaths = new Set(workers.map(({ env }) => env['PATH'] ?? process.env['PATH'] ?? ''));
   try {
     for (const searchPath of searchPaths) findPython(source, userDir, searchPath);

@@ -108,6 +108,8 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { libs: [{ var: 'a', module: 'node:nothing' }] }, /^libs: "node:nothing" is not the name/],
   ['stage', { source: 'python' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'python', path: 'm.py', isolation: 'thread' }, /^isolation: Python runs in separate processes/],
+  ['stage', { source: 'python-code', isolation: 'thread' }, /^isolation: Python runs in separate processes/],
+  ['stage', { source: 'python-code', requirements: ['numpy', '-r list.txt'] }, /^requirements: "-r list.txt" is not/],
   ['stage', { source: 'onnx' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'onnx', path: 'm.onnx', isolation: 'thread' }, /^isolation: an ONNX model runs in native code/],
   ['stage', { source: 'onnx', path: 'm.onnx', concurrency: 2 }, /^concurrency: an ONNX model computes one batch/],

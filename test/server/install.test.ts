@@ -7,6 +7,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { compileFlows } from '../../src/headless/compile-flows.ts';
+import { readFlows } from '../../src/headless/flow-file.ts';
+import { installRequirements } from '../../src/headless/install.ts';
+import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import { type Installation, Installer, type InstallPlan } from '../../src/runtime/service/install/installation.ts';
 import {
   installedVersion,
@@ -114,6 +118,29 @@ describe('packages of a Python file', { skip: WITHOUT_PYTHON }, () => {
     const now = await lookAtPython(stage, userDir);
     assert.equal(now.interpreter, join(userDir, '.venv', 'bin', 'python'));
     assert.deepEqual([now.installable, now.unknown], [[], ['nobody']]);
+  });
+
+  test('that stages list are installed together into the same environment, by modelet serve --install', async () => {
+    makeWheel(folder, 'somebody');
+    const typed = { type: 'modelet-stage', z: 'a', x: 1, y: 1, source: 'python-code', runtime: 'rt', wires: [] };
+    const flows = [
+      { id: 'rt', type: 'modelet-runtime' },
+      { id: 'a', type: 'tab' },
+      { ...typed, id: 'one', requirements: ['somebody == 9.9.9', 'lightgbm'] },
+      { ...typed, id: 'two', requirements: ['somebody>9', ' '] },
+      { ...typed, id: 'three', requirements: ['elsewhere'], runtime: 'another' },
+    ];
+    writeFileSync(join(userDir, 'flows.json'), JSON.stringify(flows));
+    const told: string[] = [];
+    const log = Log.to(recordsTo(({ message, stage }) => told.push(`${stage}: ${message}`)));
+    const compiled = compileFlows(readFlows(join(userDir, 'flows.json')));
+    await installRequirements(compiled, 'rt', log);
+    assert.deepEqual(told, ['one, two: installs somebody == 9.9.9, somebody>9']);
+    await installRequirements(compiled, 'rt', log);
+    assert.equal(told.length, 1, 'it is there');
+    const requirements = ['somebody<9', 'somebody[extra]>=9', 'nobody'];
+    const { installable } = await lookAtPython({ path: '', python: '', requirements }, userDir);
+    assert.deepEqual(installable, ['somebody<9', 'nobody']);
   });
 
   test('are not installed for an interpreter of the machine that the stage names', async () => {

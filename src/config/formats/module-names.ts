@@ -1,4 +1,4 @@
-/** Names of npm modules, as Node-RED takes them, and of the variables that inline code has for them. */
+/** Names of npm modules, as Node-RED takes them, of the variables that inline code has for them, and of Python packages. */
 import { unreadable } from './unreadable.ts';
 
 /** `name`, `@scope/name` or `name/part`, with or without `@version`. */
@@ -60,4 +60,19 @@ export function checkVariables(libs: readonly { readonly var: string; readonly m
     if (taken.has(name)) throw fail(`two modules have the variable ${name}`, 'twice');
     taken.add(name);
   }
+}
+
+/** A name, perhaps with extras, and then versions, a marker or `@` with an address. It begins no option of pip. */
+const REQUIREMENT = /^[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?(?:\s*\[[\w\s.,-]*\])?(?:\s*[<>=!~;@(][^\r\n\0]*)?$/;
+
+/**
+ * Returns the packages, without blank ones.
+ * @throws Unreadable for text that is not a requirement of pip
+ */
+export function parseRequirements(texts: readonly string[]): string[] {
+  const named = texts.map((text) => text.trim()).filter((text) => text !== '');
+  for (const name of named)
+    if (!REQUIREMENT.test(name))
+      throw unreadable(`"${name}" is not the name of a Python package`, 'requirement', { name });
+  return named;
 }

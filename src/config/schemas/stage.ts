@@ -2,6 +2,8 @@
 import { TASK_NAMES } from '../../core/model.ts';
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
+const TIME = { type: 'integer', minimum: 0, maximum: MAX_TIMEOUT_MS, unit: 'ms' } as const;
+
 export const stage = {
   type: 'object',
   properties: {
@@ -22,19 +24,19 @@ export const stage = {
     source: {
       type: 'string',
       default: 'inline',
-      enum: ['inline', 'file', 'module', 'onnx', 'python', 'task'],
+      enum: ['inline', 'file', 'module', 'onnx', 'python-code', 'python', 'task'],
       icon: 'code',
       description: 'Where the modelet comes from',
     },
     setup: {
       type: 'string',
       default: '',
-      description: 'Inline code, tab *On Start*. Its return value is `state` in the other tabs',
+      description: 'Inline code in JavaScript or Python, tab *On Start*. Its return value is `state` in the other tabs',
     },
     code: {
       type: 'string',
       default: 'return input;',
-      onlyIf: { source: ['inline'] },
+      onlyIf: { source: ['inline', 'python-code'] },
       description: 'Inline code, tab *Predict*',
     },
     teardown: { type: 'string', default: '', description: 'Inline code, tab *On Stop*' },
@@ -49,6 +51,14 @@ export const stage = {
         required: ['module'],
         properties: { var: { type: 'string', default: '' }, module: { type: 'string' } },
       },
+    },
+    requirements: {
+      type: 'array',
+      default: [],
+      onlyIf: { source: ['python-code'] },
+      description:
+        'Python packages that inline code needs, as pip takes them: `numpy`, `pillow>=10`. The button in the dialog and `modelet serve --install` install them',
+      items: { type: 'string' },
     },
     path: {
       type: 'string',
@@ -105,7 +115,7 @@ export const stage = {
     python: {
       type: 'string',
       default: '',
-      onlyIf: { source: ['python'] },
+      onlyIf: { source: ['python', 'python-code'] },
       icon: 'terminal',
       description:
         'Python interpreter: a path, or a name in the `PATH` of the workers. Blank: `.venv/bin/python` beside the file, else in the user directory, else `python3`',
@@ -122,7 +132,7 @@ export const stage = {
       type: 'string',
       default: 'item',
       enum: ['item', 'batch'],
-      onlyIf: { source: ['inline', 'file', 'module', 'python'] },
+      onlyIf: { source: ['inline', 'file', 'module', 'python', 'python-code'] },
       icon: 'clone',
       description:
         '`item`: `predict` gets one input. `batch`: it gets an array and returns an array of the same length',
@@ -247,12 +257,9 @@ export const stage = {
     },
     maxAgeMs: {
       goesTo: 'engine',
-      type: 'integer',
+      ...TIME,
       default: 0,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'hourglass-end',
-      unit: 'ms',
       description: 'Items that have waited longer are dropped and not run, in ms. 0: no limit',
     },
     dropKey: {
@@ -282,12 +289,9 @@ export const stage = {
       description: 'Most memory for kept results, in MB',
     },
     cacheTtlMs: {
-      type: 'integer',
+      ...TIME,
       default: 60_000,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'history',
-      unit: 'ms',
       description: 'How long to keep a result, in ms. 0: no limit',
     },
     versions: {
@@ -327,23 +331,17 @@ export const stage = {
     },
     startTimeoutMs: {
       goesTo: 'modelet',
-      type: 'integer',
+      ...TIME,
       default: 60_000,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'clock-o',
-      unit: 'ms',
       description:
         'Time limit for a worker to become ready, in ms, from its last sign of progress: output, `ctx.progress`, bytes or memory that grow. A slower worker is killed, and the next one has twice the time. 0: none',
     },
     runTimeoutMs: {
       goesTo: 'engine',
-      type: 'integer',
+      ...TIME,
       default: 0,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'hourglass-half',
-      unit: 'ms',
       description:
         'Time limit for one batch, in ms. A slower worker is killed and replaced, and its items fail with `deadline_exceeded`. 0: none while a caller waits. Once its last caller has gone, a batch may run on for the `timeoutMs` of the runtime (at least 10 s, and as long as the worker took to start)',
     },

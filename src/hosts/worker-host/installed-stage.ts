@@ -40,8 +40,7 @@ export async function installed(published: PublishedStage, rules: HostRules): Pr
 
 async function sourceOn(source: StageSource, file: StageFile | null, rules: HostRules): Promise<StageSource> {
   if (!('path' in source) || file === null) {
-    if (rules.onlyLocalCode && source.kind === 'inline')
-      throw refusal('the host runs no code of the flow (--code local)');
+    if (rules.onlyLocalCode && 'code' in source) throw refusal('the host runs no code of the flow (--code local)');
     return source;
   }
   if (await hasContent(file)) return source;

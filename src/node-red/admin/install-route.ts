@@ -5,6 +5,7 @@
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
+import { parseRequirements } from '../../config/formats/module-names.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { type Installation, Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
 import { installedVersion, NPM_PACKAGES, planNpm, suitsMachine } from '../../runtime/service/install/npm-packages.ts';
@@ -108,12 +109,13 @@ async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
     const plan = unsuited ? null : planNpm(needed, userDir, process.argv[1] ?? userDir);
     return { found: null, missing: [needed.name], unknown: [], plan, unsuited };
   }
-  if (fields['source'] !== 'python') throw new ModeletError('bad_request', 'source must be onnx, task or python');
-  const stage: PythonStage = { path: fileOf(RED, fields['path']), python: String(fields['python'] ?? '').trim() };
+  if (fields['source'] !== 'python' && fields['source'] !== 'python-code')
+    throw new ModeletError('bad_request', 'source must be onnx, task, python or python-code');
+  const stage = pythonStage(RED, fields);
   const standing = await lookAtPython(stage, userDir);
   const { installable, unknown, version, interpreter } = standing;
   const found = `Python ${version}, ${interpreter}`;
-  const requirements = planRequirements(stage, userDir);
+  const requirements = stage.requirements ? null : planRequirements(stage, userDir);
   if (requirements) return { found, missing: [...installable, ...unknown], unknown: [], plan: requirements };
   const plan = installable.length > 0 ? planPython(stage, standing, userDir) : null;
   return { found, missing: installable, unknown, plan };
@@ -121,6 +123,18 @@ async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
 
 function npmPackageOf(source: unknown): (typeof NPM_PACKAGES)['onnx'] | null {
   return source === 'onnx' || source === 'task' ? NPM_PACKAGES[source] : null;
+}
+
+/** @throws ModeletError `bad_request` for a list with anything but requirements. */
+function pythonStage(RED: NodeAPI, fields: Fields): PythonStage {
+  const python = String(fields['python'] ?? '').trim();
+  if (fields['source'] === 'python') return { path: fileOf(RED, fields['path']), python };
+  try {
+    const listed: unknown = JSON.parse(String(fields['requirements'] ?? '[]'));
+    return { path: '', python, requirements: parseRequirements((listed as unknown[]).map(String)) };
+  } catch (thrown) {
+    throw new ModeletError('bad_request', `requirements: ${asError(thrown).message}`);
+  }
 }
 
 /** Returns the file of a stage if it may be read: as for ONNX models, a path that a user types must not open any file. */

@@ -13,6 +13,7 @@ import type { Payload } from '../../core/model.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
 import { jsonable } from '../../http/values/conversion.ts';
+import { placeIn } from '../../observe/log/failures.ts';
 import { encodeInput, type TrialReport } from '../../runtime/service/trial/trial.ts';
 import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
 import { compileStageIn } from '../live-nodes.ts';
@@ -139,14 +140,14 @@ function viewOf(error: ModeletError, stage?: string): object {
   const stack = (error.cause instanceof Error && error.stack) || '';
   const lines = stack.split('\n');
   const ours = lines.findIndex((line) => line.includes(WORKER) || line.includes(pathToFileURL(WORKER).href));
-  const place = stage === undefined ? null : placeIn(stack, stage);
+  const place = stage === undefined ? null : placeOf(stack, stage);
   return { code, message, stack: (ours < 0 ? lines : lines.slice(0, ours)).join('\n'), place };
 }
 
-/** Returns the place in the inline code that a stack names first. */
-function placeIn(stack: string, stage: string): object | null {
+/** Returns the place in the inline code of an error: that of its syntax, or the innermost that its stack names. */
+function placeOf(stack: string, stage: string): object | null {
   const name = stage.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-  const [, tab = '', line, column] =
-    new RegExp(`${name}: (On Start|Predict|On Stop):(\\d+)(?::(\\d+))?`).exec(stack) ?? [];
+  const syntax = new RegExp(`${name}: ((?:On Start|Predict|On Stop):\\d+(?::\\d+)?)`).exec(stack)?.[1];
+  const [tab = '', line, column] = (syntax ?? placeIn(stack) ?? '').split(':');
   return line === undefined ? null : { property: TABS[tab], tab, line: Number(line), column: Number(column ?? 1) };
 }

@@ -66,12 +66,17 @@ export class Failures {
   }
 }
 
-/** The tabs of inline code: `scale: Predict:3:14` in a stack. */
+/** The tabs of inline code: `scale: Predict:3:14` in a stack, and `File "scale: Predict", line 3, in` in one of Python. */
 const PLACE = /: (On Start|Predict|On Stop):(\d+):(\d+)\)?$/m;
+const PYTHON_PLACE = /^ {2}File ".*: (On Start|Predict|On Stop)", line (\d+), in /gm;
 
-/** @returns the innermost place of the stage's own code in a stack, as `Predict:3:14`; null if it has none */
-function placeIn(stack: string | undefined): string | null {
-  const found = stack === undefined ? null : PLACE.exec(stack);
+/**
+ * @returns the innermost place of the stage's own code in a stack, as `Predict:3:14`, or `Predict:3` for Python, whose stacks
+ * have the innermost call last; null if it has none
+ */
+export function placeIn(stack: string | undefined): string | null {
+  if (stack === undefined) return null;
+  const found = PLACE.exec(stack) ?? [...stack.matchAll(PYTHON_PLACE)].at(-1);
   return found?.slice(1).join(':') ?? null;
 }
 

@@ -59,7 +59,7 @@ export function startProcessWorker(
     diesFirst(child.pid);
     return child;
   };
-  if (source.kind === 'python') {
+  if ('python' in source) {
     // Looked for at each start: an interpreter that was missing may have been installed.
     return start([findPython(source, requireFrom, env['PATH'] ?? ''), PYTHON_ENTRY], PYTHON_ENTRY);
   }

@@ -211,3 +211,67 @@ test('a button installs the requirements.txt beside a Python file into .venv the
     await editor.cancel();
   });
 });
+
+test('Python is written in the dialog: its code to start with, what it needs, its words, and the lines of its errors', {
+  skip: WITHOUT_PYTHON,
+}, async () => {
+  makeWheel(wheels, 'somebody');
+  await session.inEditor([], async (editor) => {
+    const { page } = editor;
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    await editor.open(id);
+    const form = new Form(editor);
+    const code = async (): Promise<string> => String((await form.get(['code']))['code']);
+    await form.set({ code: 'return input * 2;', source: 'python-code' });
+    assert.match(await code(), /^# input is msg\.payload; return the result\n?return input$/);
+    await form.set({ predict: 'batch' });
+    assert.match(await code(), /return \[value for value in input\]$/);
+    // Each language keeps its code.
+    await form.set({ source: 'inline' });
+    assert.equal(await code(), 'return input * 2;');
+    await form.set({ source: 'python-code', predict: 'item' });
+
+    await editor.openTab('modelet-stage-modules');
+    await page.locator('#modelet-stage-modules .red-ui-editableList-addButton:visible').click();
+    const needed = page.locator('.modelet-requirement').last();
+    await editor.fill(needed, '--option');
+    assert.equal(await needed.getAttribute('title'), '"--option" is not the name of a Python package');
+    await editor.fill(needed, 'somebody>=9');
+    await page.locator('#modelet-stage-packages').getByText('Not installed: somebody>=9').waitFor();
+    await page.getByRole('button', { name: 'Install somebody>=9' }).click();
+    await page.locator('#modelet-stage-install-state').getByText('Installed: somebody>=9.').waitFor();
+
+    await editor.typeCode('start', 'import somebody');
+    await editor.typeCode('code', 'return (somebody.__name__ + input)');
+    await page.getByLabel('Input (JSON)').fill('"!"');
+    const run = page.getByRole('button', { name: 'Run', exact: true });
+    const result = page.locator('#modelet-stage-test-result');
+    await run.click();
+    await result.getByText('"somebody!"', { exact: true }).waitFor();
+    await page.getByLabel('Input (JSON)').fill('7');
+    await editor.showCode('stop');
+    await run.click();
+    await result.getByText('modelet_failed: can only concatenate str').waitFor();
+    const underlined = page.locator('#modelet-stage-code-editor .squiggly-error').first();
+    await underlined.waitFor();
+    await page.getByRole('button', { name: 'Go to line 1 of Predict' }).click();
+    await editor.typeCode('code', 'return input +');
+    await run.click();
+    await result.getByText('stage: Predict:1: invalid syntax').waitFor();
+    await underlined.waitFor();
+
+    await editor.typeCode('code', 'return ctx.log');
+    await page.keyboard.type('.w');
+    await page.locator('.suggest-widget .monaco-list-row', { hasText: 'warn' }).waitFor();
+    await page.keyboard.press('Escape');
+    await editor.typeCode('code', 'return input');
+    await editor.ok();
+    const { source, setup, code: saved, libs, requirements } = await editor.saved(id);
+    assert.deepEqual([source, setup, saved], ['python-code', 'import somebody', 'return input']);
+    assert.deepEqual([libs, requirements], [[], ['somebody>=9']]);
+    await editor.open(id);
+    await page.locator('#red-ui-tab-modelet-stage-modules', { hasText: 'Packages' }).waitFor();
+    assert.equal(await code(), 'return input');
+    await editor.cancel();
+  });
+});

@@ -1,9 +1,8 @@
-/** Finds a stage's Python and the packages that its file lacks or lists, and plans their installation by pip into a virtual environment. */
+/** Finds a stage's Python and the packages that its code lacks or lists, and plans their installation by pip into a virtual environment. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ModeletError } from '../../../core/errors.ts';
-import type { StageSource } from '../../../core/model.ts';
 import { runToEnd } from '../../../process/parent/launch.ts';
 import { findPython } from '../../../process/python.ts';
 import type { InstallPlan } from './installation.ts';
@@ -44,7 +43,12 @@ const PACKAGES: Readonly<Record<string, string>> = {
 };
 
 /** The settings of a stage that decide about its interpreter; `path` is absolute, or '' if there is no file to read. */
-export type PythonStage = Pick<Extract<StageSource, { kind: 'python' }>, 'path' | 'python'>;
+export interface PythonStage {
+  readonly path: string;
+  readonly python: string;
+  /** What the code of the dialog needs, which has no file; absent: the file says it. */
+  readonly requirements?: readonly string[];
+}
 
 interface PythonStanding {
   readonly interpreter: string;
@@ -58,8 +62,9 @@ interface PythonStanding {
 let looks = 0;
 
 /** @throws ModeletError `config_invalid` if there is no interpreter, `capacity_exceeded` if too many are asked already. */
-export async function lookAtPython({ path, python }: PythonStage, userDir: string): Promise<PythonStanding> {
-  const interpreter = interpreterOf({ path, python }, userDir);
+export async function lookAtPython(stage: PythonStage, userDir: string): Promise<PythonStanding> {
+  const { path, requirements } = stage;
+  const interpreter = interpreterOf(stage, userDir);
   if (looks >= MOST_LOOKS) {
     throw new ModeletError('capacity_exceeded', 'Node-RED looks at other files; try again in a moment', {
       retryAfterSeconds: 1,
@@ -67,8 +72,10 @@ export async function lookAtPython({ path, python }: PythonStage, userDir: strin
   }
   looks += 1;
   try {
-    const found = await runToEnd([interpreter, IMPORTS, ...(path === '' ? [] : [path])], LONGEST_MS);
+    const asked = requirements ? ['--requirements', ...requirements] : path === '' ? [] : [path];
+    const found = await runToEnd([interpreter, IMPORTS, ...asked], LONGEST_MS);
     const { version, missing } = JSON.parse(found) as { readonly version: string; readonly missing: readonly string[] };
+    if (requirements) return { interpreter, version, installable: missing, unknown: [] };
     const installable = missing.flatMap((name) => (Object.hasOwn(PACKAGES, name) ? [PACKAGES[name] as string] : []));
     return { interpreter, version, installable, unknown: missing.filter((name) => !Object.hasOwn(PACKAGES, name)) };
   } catch (thrown) {
@@ -93,8 +100,8 @@ export function planPython(
   const folder = join(userDir, '.venv');
   // The packages of the machine stay in sight: other stages use them.
   const make = isOwn ? [] : makeEnvironment(interpreter, folder, '--system-site-packages');
-  // A package without a wheel would run its own program to build itself.
-  const install = [...PIP, '--only-binary', ':all:', '--', ...installable];
+  // A package without a wheel would run its own program to build itself: only what the user has listed may.
+  const install = [...PIP, ...(stage.requirements ? [] : ['--only-binary', ':all:']), '--', ...installable];
   const into = isOwn ? interpreter : join(folder, 'bin', 'python');
   return { what: installable.join(', '), commands: [...make, [into, ...install]] };
 }
@@ -135,6 +142,5 @@ function makeEnvironment(interpreter: string, folder: string, ...options: readon
 }
 
 function interpreterOf({ path, python }: PythonStage, userDir: string): string {
-  const file = path === '' ? join(userDir, 'model.py') : path;
-  return findPython({ kind: 'python', path: file, python }, userDir, process.env['PATH'] ?? '');
+  return findPython(path === '' ? { python } : { path, python }, userDir, process.env['PATH'] ?? '');
 }

@@ -1,9 +1,14 @@
-"""Prints, as JSON, the version of this interpreter and which modules that a file imports are missing. Runs nothing of the file."""
+"""
+Prints, as JSON, the version of this interpreter, and which modules that a file imports are missing, or with `--requirements`
+which packages. Runs nothing of the file.
+"""
 
 import ast
+import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import sys
 
 
@@ -37,6 +42,23 @@ def missing_of(path):
     return sorted(name for name in names if is_missing(name))
 
 
+def is_installed(text):
+    """Whether the package is there, in a version that the requirement allows as far as pip is there to tell."""
+    try:
+        version = importlib.metadata.version(re.match(r"[\w.-]+", text).group())
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    try:
+        from pip._vendor.packaging.requirements import Requirement
+
+        return Requirement(text).specifier.contains(version, prereleases=True)
+    except Exception:
+        return True
+
+
 if __name__ == "__main__":
-    missing = missing_of(sys.argv[1]) if len(sys.argv) > 1 else []
+    if sys.argv[1:2] == ["--requirements"]:
+        missing = [text for text in sys.argv[2:] if not is_installed(text)]
+    else:
+        missing = missing_of(sys.argv[1]) if len(sys.argv) > 1 else []
     print(json.dumps({"version": "%d.%d.%d" % sys.version_info[:3], "missing": missing}))

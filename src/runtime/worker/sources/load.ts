@@ -19,6 +19,7 @@ export async function loadSource(definition: Loadable, context: ModeletContext):
     case 'task':
       return (await import('./task.ts')).loadTask(source, definition, context);
     case 'python':
+    case 'python-code':
       throw new Error('Python runs in separate workers');
   }
 }

@@ -153,15 +153,17 @@ MISSING_IN_MAIN = re.compile(
 
 
 @contextmanager
-def explained(path: str) -> Iterator[None]:
+def explained(path: Optional[str]) -> Iterator[None]:
     """
-    Adds to the error of a missing module how to install it, and to that of a pickle what the file must define.
-    `path`: the modelet's file.
+    Adds to the error of a missing module how to install it, and to that of a pickle what the code must define.
+    `path`: the modelet's file; None for code that a user has typed into the dialog.
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        if os.path.exists(os.path.join(os.path.dirname(path), "requirements.txt")):
+        if path is None:
+            how = "list its package in the dialog of the stage, on the tab Packages, and install it there"
+        elif os.path.exists(os.path.join(os.path.dirname(path), "requirements.txt")):
             how = "if requirements.txt lists it: the dialog of the stage or modelet serve --install installs that"
         else:
             how = "the dialog of the stage says how to install it"
@@ -171,7 +173,7 @@ def explained(path: str) -> Iterator[None]:
         missing = MISSING_IN_MAIN.search(str(error))
         if missing:
             name = missing[1] or missing[2]
-            file = os.path.basename(path)
+            file = "On Start" if path is None else os.path.basename(path)
             error.args = (f"a pickle needs {name} of the script that made it (__main__): define or import {name} in {file}",)
             error._is_lasting = True
         raise
@@ -203,13 +205,17 @@ def import_file(path: str) -> ModuleType:
     loader = Uncached(name, path)
     module = module_from_spec(spec_from_loader(name, loader))
     sys.modules[name] = module
-    # Pickles of a script look for its classes and functions there, while the file is imported or later.
-    sys.modules["__main__"].__getattr__ = lambda missing: _of_file(module, missing)
+    find_in_main(module)
     loader.exec_module(module)
     return module
 
 
-def _of_file(module: ModuleType, name: str) -> Any:
+def find_in_main(module: ModuleType) -> None:
+    """Pickles of a script look for its classes and functions in `__main__`: while the module is imported, or later."""
+    sys.modules["__main__"].__getattr__ = lambda missing: _of_module(module, missing)
+
+
+def _of_module(module: ModuleType, name: str) -> Any:
     try:
         return vars(module)[name]
     except KeyError:

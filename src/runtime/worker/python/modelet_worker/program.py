@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Coroutine, Deque, NoReturn, Optional, Set
+from typing import TYPE_CHECKING, Any, Coroutine, Deque, Dict, NoReturn, Optional, Set
 
 from . import forks
 from .attempt import finish
@@ -152,7 +152,7 @@ class Program:
 
     def _receive(self, frame: Frame) -> None:
         if frame.type == "load":
-            with explained(frame.body["modelet"]["source"]["path"]):
+            with explained(frame.body["modelet"]["source"].get("path")):
                 self._load(frame.body)
         elif frame.type in ("batch", "try"):
             if self._modelet is None:
@@ -180,8 +180,7 @@ class Program:
         self.is_loading = True
         self.touched.begin()
         places = definition["concurrency"]
-        batches = definition["predict"] == "batch"
-        modelet = load(definition["source"]["path"], definition["init"], batches, places, context)
+        modelet = _modelet_of(definition, context)
         input_schema = input_schema_of(definition, modelet)
         check = output_check_of(definition, modelet)
         self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, check, self._parts)
@@ -262,6 +261,16 @@ class Program:
             print(stack_of(raised), file=sys.stderr)
         if self._metrics.changed:
             self._usage.tell()
+
+
+def _modelet_of(definition: Dict[str, Any], context: Context) -> LoadedModelet:
+    if definition["source"]["kind"] == "python-code":
+        # Imported only for typed code: the parser takes time to import.
+        from .typed import load_typed
+
+        return load_typed(definition, context)
+    batches = definition["predict"] == "batch"
+    return load(definition["source"]["path"], definition["init"], batches, definition["concurrency"], context)
 
 
 async def _call(method: Call) -> None:
