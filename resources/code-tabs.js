@@ -173,7 +173,7 @@
     return page;
   }
 
-  /** Makes the editor of a page for its language, in place of one that it has. */
+  /** Makes the editor of a page for its language, and removes the editor before it. */
   function openEditor(page, options, value) {
     page.editor?.destroy();
     const height = page.place.find('.node-text-editor').css('height') ?? `${options.height}px`;

@@ -80,6 +80,11 @@
 
     const look = () => {
       const asked = fields();
+      const problem = asked.requirements && problemOf(JSON.parse(asked.requirements));
+      if (problem) {
+        describe({ error: node._(`modelet-stage.error.${problem.error}`, problem.values) });
+        return;
+      }
       const isCurrent = () => isOpen && JSON.stringify(asked) === JSON.stringify(fields());
       $.getJSON(URL, asked)
         .done((answer) => {

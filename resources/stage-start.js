@@ -26,6 +26,11 @@
     return LANGUAGES[source];
   }
 
+  /** The label of the tab with what the code needs. */
+  function labelOf(node, language) {
+    return node._(`modelet-stage.tab.${language === 'python' ? 'packages' : 'modules'}`);
+  }
+
   /** Whether the code is still the example. */
   function isStart(code) {
     return code.trim() === '' || Object.values(CODE).some((codes) => Object.values(codes).includes(code));
@@ -39,12 +44,11 @@
     const kept = {};
     let [source, predict] = chosen();
     let [{ language }] = tabs.pages;
-    const labels = { javascript: 'modules', python: 'packages' };
     const speak = (next) => {
       kept[language] = codes();
       language = next;
       const start = { setup: '', code: CODE[language][predict], teardown: '' };
-      tabs.setLanguage(language, node._(`modelet-stage.tab.${labels[language]}`), kept[language] ?? start);
+      tabs.setLanguage(language, labelOf(node, language), kept[language] ?? start);
     };
     choices.on('change', () => {
       const [nowSource, nowPredict] = chosen();
@@ -86,5 +90,5 @@
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.stageStart = { CODE, languageOf, attach };
+  window.modelet.stageStart = { CODE, languageOf, labelOf, attach };
 })();

@@ -1,4 +1,7 @@
-/** Python that a user types into the dialog: its three tabs, in a real worker. */
+/**
+ * Python that a user types into the dialog: its three tabs, in a real worker.
+ * Shows: worker python-code.
+ */
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -133,7 +136,7 @@ describe('Python in the dialog', { skip: WITHOUT_PYTHON }, () => {
       ['program', '42\n'],
     ] as const)
       assert.deepEqual(await works(input), result, input);
-    // The next worker removes the folder of one that was killed.
+    // The next worker removes the folder of a worker that was killed.
     const [pid] = service.pids('works');
     process.kill(pid as number, 'SIGKILL');
     await until('another worker serves', () => service.pids('works')[0] !== pid && service.stage('works').ready === 1);
