@@ -5,6 +5,7 @@
  * A module with imports, because Node-RED loads the plain scripts of a page in any order.
  */
 import { makeGate, orderGate } from './gate-live.js';
+import { makeBlocking } from './sidebar-blocking.js';
 import { el, list, setShown, setText, text } from './sidebar-dom.js';
 import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
 import { makeFilterBar, Order, only, Selection } from './sidebar-shown.js';
@@ -153,7 +154,8 @@ class Sidebar {
     this.api.target = '_blank';
     this.api.rel = 'noopener';
     this.body = el('div', 'body', verdict, this.filterBar.element, this.runtimes, this.gates, ...rest, this.api);
-    this.element = el('div', 'root', this.stale, this.empty, this.body);
+    this.blocking = makeBlocking(context);
+    this.element = el('div', 'root', this.stale, this.blocking.element, this.empty, this.body);
     this.showRuntimes = list(
       this.runtimes,
       ({ runtime }) => runtime.id,
@@ -176,6 +178,7 @@ class Sidebar {
       now,
     );
     setShown(this.stale, false);
+    this.blocking.update(view);
     if (view.runtimes.length === 0 && view.gates.length === 0 && view.verdict.kind === 'good') {
       this.say('empty.text', true);
       return;

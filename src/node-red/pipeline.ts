@@ -22,6 +22,7 @@ import { Trials } from '../runtime/service/trial/trials.ts';
 import { sharesKeptIn } from '../runtime/service/versions/shares-file.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
 import { Feeds } from './feed/feeds.ts';
+import { BlockingWatch } from './functions/blocking-watch.ts';
 import { type GatePort, NO_GATES } from './gate-port.ts';
 import { Handover } from './handover/handover.ts';
 import { CompiledHost } from './http/compiled-host.ts';
@@ -73,6 +74,8 @@ export class Pipeline {
   readonly feeds: Feeds = new Feeds();
   /** Measures Node-RED's event loop while a runtime exists. */
   readonly loop: LoopMonitor = new LoopMonitor();
+  /** Watches function nodes, also where there is no pipeline yet. */
+  readonly functions: BlockingWatch;
   readonly registry: Registry;
   /** Set when Node-RED loads the gate node. */
   gates: GatePort = NO_GATES;
@@ -104,6 +107,7 @@ export class Pipeline {
     this.#probed = probeLauncher(this.machine.allowedCpus).then((launcher) => {
       this.machine.launcher = launcher;
     });
+    this.functions = new BlockingWatch(RED);
     const clients = new HttpClients();
     this.#handover = new Handover(RED, {
       wait: (act) => this.#arrivals.wait(act),
@@ -215,6 +219,7 @@ export class Pipeline {
     this.#compiled.close();
     this.#hold.close(error);
     this.loop.stop();
+    this.functions.stop();
     this.gates.closeAll(error);
     this.joins.failAll(error);
     void this.registry.closeAll();
@@ -235,6 +240,7 @@ export class Pipeline {
     try {
       this.registry.reconcile(usedRuntimes(this.live), this.machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
+      this.functions[hasFunctions(this.RED) ? 'start' : 'stop']();
       const services = new Map(this.services.map((service) => [service.id, service]));
       // Before the deploy, which leaves out what lets every client in.
       for (const service of this.services) this.#setAccess(service);
@@ -310,4 +316,12 @@ export class Pipeline {
     this.feeds.waiterFor(msg)?.();
     if (msg.modelet) this.context.sequencers.free(msg.modelet.pass);
   }
+}
+
+function hasFunctions(RED: NodeAPI): boolean {
+  let found = false;
+  RED.nodes.eachNode(({ type }) => {
+    found ||= type === 'function';
+  });
+  return found;
 }

@@ -61,7 +61,7 @@ export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: Request
     around: () => aroundOf(pipeline),
   });
   RED.httpAdmin.get('/modelets/view', mayRead, (_request, response) => {
-    response.set('Cache-Control', 'no-store').json(live.now());
+    response.set('Cache-Control', 'no-store').json({ ...live.now(), blocking: pipeline.functions.blocking });
   });
 }
 

@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { READY } from '../../fixtures/badges.ts';
 import { TAB } from '../../fixtures/flow.ts';
+import { until } from '../../fixtures/polling.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
+import { SidebarPage } from '../sidebar-page.ts';
 
 declare const RED: {
   readonly actions: { invoke(name: string): void };
@@ -121,5 +123,22 @@ test('the action names by line what a worker does not have, and marks it if the 
     await select(editor, 'out');
     await invoke(editor, TO_STAGE);
     await editor.page.getByText('Select the function nodes that should become stages.').waitFor();
+  });
+});
+
+test('the sidebar names a function node that blocks Node-RED, and makes a stage of it', async () => {
+  const busy = 'const end = Date.now() + 250; while (Date.now() < end); return msg;';
+  const button = { id: 'button', type: 'inject', z: TAB.id, name: 'button', x: 115, y: 200, wires: [['parse']] };
+  await session.inEditor([...flows(busy), { ...button, props: [] }], async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    const row = sidebar.root.locator('.modelet-sb-blocking-row', { hasText: /^parse blocked Node-RED for .*\d/ });
+    await until('the sidebar names it', async () => {
+      await editor.node('button').locator('.red-ui-flow-node-button-button').click();
+      return (await row.count()) > 0;
+    });
+    await row.getByRole('button', { name: 'Turn into a stage' }).click();
+    await waitForType(editor, 'parse', 'modelet-stage');
+    await row.waitFor({ state: 'detached' });
+    await editor.page.locator('.modelet-sb-blocking').waitFor({ state: 'hidden' });
   });
 });
