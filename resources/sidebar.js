@@ -6,7 +6,7 @@
  */
 import { makeGate, orderGate } from './gate-live.js';
 import { makeBlocking } from './sidebar-blocking.js';
-import { el, list, setShown, setText, text } from './sidebar-dom.js';
+import { button, el, list, setShown, setText, setTitle, text } from './sidebar-dom.js';
 import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
 import { makeFilterBar, Order, only, Selection } from './sidebar-shown.js';
 import { makeHistory } from './sidebar-stage.js';
@@ -101,6 +101,37 @@ function labelIcon() {
   if (tabButton) tabButton.append(el('span', 'tab-label', text('label')));
 }
 
+/** The tab that has the other part of the column; null if the sidebar has all of it, as it always does in Node-RED 4. */
+function neighbour() {
+  const own = document.querySelector(`.red-ui-sidebar-tab-bar button[data-tab-id="${ID}"]`);
+  // The upper and the lower part of a column have two groups in a row.
+  const groups = [...(own?.closest('.red-ui-sidebar-tab-bar').querySelectorAll('.button-group') ?? [])];
+  const other = groups[groups.indexOf(own?.closest('.button-group')) ^ 1];
+  return other?.querySelector('button[data-tab-id].selected') ?? null;
+}
+
+/** A button that hides the messages below the sidebar, as a click on their icon does, and brings them back. */
+function makeHeight() {
+  let hidden = null;
+  const element = button('height', 'arrows-v', text('height.whole'), () => {
+    const tab = neighbour();
+    if (tab) {
+      hidden = tab.dataset.tabId;
+      tab.click();
+    } else RED.sidebar.show(hidden);
+    update();
+    element.focus();
+  });
+  const update = () => {
+    const isShared = neighbour() !== null;
+    setShown(element, isShared || hidden !== null);
+    setTitle(element, text(isShared ? 'height.whole' : 'height.shared'));
+    element.setAttribute('aria-label', element.title);
+  };
+  update();
+  return { element, update };
+}
+
 /** Returns the buttons with which a user without a pipeline begins. */
 function makeBeginnings() {
   const button = (key, act) => {
@@ -134,6 +165,7 @@ class Sidebar {
     this.beginnings = makeBeginnings();
     this.empty = el('div', 'empty', this.message, this.beginnings);
     this.stale = el('div', 'stale', text('stale'));
+    this.height = makeHeight();
     this.runtimes = el('div', 'runtimes');
     const context = {
       reveal: (id) => reveal(id, this.selection),
@@ -155,7 +187,7 @@ class Sidebar {
     this.api.rel = 'noopener';
     this.body = el('div', 'body', verdict, this.filterBar.element, this.runtimes, this.gates, ...rest, this.api);
     this.blocking = makeBlocking(context);
-    this.element = el('div', 'root', this.stale, this.blocking.element, this.empty, this.body);
+    this.element = el('div', 'root', this.height.element, this.stale, this.blocking.element, this.empty, this.body);
     this.showRuntimes = list(
       this.runtimes,
       ({ runtime }) => runtime.id,
@@ -178,6 +210,7 @@ class Sidebar {
       now,
     );
     setShown(this.stale, false);
+    this.height.update();
     this.blocking.update(view);
     if (view.runtimes.length === 0 && view.gates.length === 0 && view.verdict.kind === 'good') {
       this.say('empty.text', true);

@@ -192,8 +192,8 @@ function failedBetween(earlier: Measurement, later: Measurement): FailedRequests
   return [...told, ...untold];
 }
 
-/** Causes of restarts that no user asked for. */
-const DEATHS = ['died', 'not_started', 'run_timeout'] as const;
+/** Causes of restarts that no user asked for. A worker that did not start did not die: the table of workers says why. */
+const DEATHS = ['died', 'run_timeout'] as const;
 
 function marksBetween(earlier: Measurement, later: Measurement, time: number): HistoryMark[] {
   const [before, now] = [earlier.snapshot, later.snapshot];

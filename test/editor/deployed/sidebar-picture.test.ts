@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { READY } from '../../fixtures/badges.ts';
 import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
+import { boxOf } from '../editor-page.ts';
 import type { ExportedNode } from '../in-page.ts';
 import { takePicture, UPDATES_PICTURES } from '../picture.ts';
 import { sharedSession } from '../session.ts';
@@ -46,18 +47,22 @@ async function ask(count: number): Promise<void> {
   );
 }
 
+async function heightOf({ root }: SidebarPage): Promise<number> {
+  return (await boxOf(root)).height;
+}
+
 test('the sidebar draws the quick start while it is under load', async () => {
   await session.inEditor(flow, async (editor) => {
     await editor.page.setViewportSize(SIZE);
     await editor.waitForBadge(idOf('classify'), READY);
     const sidebar = await SidebarPage.show(editor);
-    // In Node-RED 5 the debug messages have the lower half.
-    const debug = editor.page.locator('button[data-tab-id="debug"]');
-    const showsDebug = (await editor.page.locator('button[data-tab-id="debug"].selected').count()) > 0;
-    if (showsDebug) {
-      await debug.click();
-      await debug.blur();
-    }
+    // The debug messages have the lower half.
+    const debug = editor.page.locator('button[data-tab-id="debug"].selected');
+    await debug.waitFor();
+    const height = await heightOf(sidebar);
+    await sidebar.root.getByRole('button', { name: 'Hide the messages below: all of the height' }).click();
+    await debug.waitFor({ state: 'detached' });
+    await until('it has all of the height', async () => (await heightOf(sidebar)) > 1.5 * height);
     // The whole flow in sight.
     await editor.page.evaluate(() => RED.actions.invoke('core:toggle-palette'));
     await editor.page.mouse.move(SIZE.width / 2, SIZE.height - 200);
@@ -81,6 +86,7 @@ test('the sidebar draws the quick start while it is under load', async () => {
       await load;
     }
     await editor.page.evaluate(() => RED.actions.invoke('core:toggle-palette'));
-    if (showsDebug) await debug.click();
+    await sidebar.root.getByRole('button', { name: 'Show the messages below again' }).click();
+    await debug.waitFor();
   });
 });
