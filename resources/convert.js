@@ -25,18 +25,9 @@
     return RED.workspaces.isLocked() ? [] : nodes.filter((node) => node.type === type);
   }
 
-  /** The variables that a node sees, innermost first, without their values. */
-  function variablesOf(node) {
-    const found = [];
-    for (let group = RED.nodes.group(node.g); group; group = RED.nodes.group(group.g)) found.push(...(group.env ?? []));
-    const flow = RED.nodes.workspace(node.z) ?? RED.nodes.subflow(node.z);
-    found.push(...(flow?.env ?? []));
-    return found.map(({ name, type }) => ({ name, type }));
-  }
-
   /** Resolves with `{properties, obstacles}`. */
   function ask(node) {
-    const data = JSON.stringify({ node: RED.nodes.convertNode(node), variables: variablesOf(node) });
+    const data = JSON.stringify({ node: RED.nodes.convertNode(node) });
     return $.ajax({ url: 'modelets/convert', type: 'POST', contentType: 'application/json', data });
   }
 
@@ -127,7 +118,7 @@
     Object.assign(made, { w: node.w, h: node.h, resize: true, dirty: true });
     if (g) RED.group.addToGroup(RED.nodes.group(g), made);
     const moved = links
-      .filter(({ source, sourcePort }) => source !== node || sourcePort === 0)
+      .filter(({ source, sourcePort }) => source !== node || sourcePort < made.outputs)
       .map(({ source, sourcePort, target }) => ({
         source: source === node ? made : source,
         sourcePort,

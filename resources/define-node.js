@@ -118,7 +118,8 @@
         return port(this, 'input');
       },
       outputLabels(index) {
-        return port(this, outputs[index]);
+        // A node with more ports than names has several of its last kind.
+        return port(this, outputs[index] ?? outputs.at(-1));
       },
       label() {
         return this.name || this._(`${type}.${type.replace('modelet-', '')}`);

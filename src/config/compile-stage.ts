@@ -1,6 +1,7 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
+import { messageUseOf, variablesOf } from './code/message-use.ts';
 import { parseSchemaText } from './formats/json.ts';
 import { parseMediaRanges } from './formats/media-types.ts';
 import { parseResultProperty } from './formats/message-property.ts';
@@ -89,7 +90,7 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
     versions: compileVersions(settings),
     sticky: kept.sticky.trim(),
     rollback: compileRollback(kept.rollback),
-    source: compileSource(settings, init, workers.length, resolve),
+    source: compileSource(settings, init, workers, resolve, lookUp),
     init,
     inputSchema: compileSchema('inputSchema', kept.inputSchema),
     outputSchema: compileSchema('outputSchema', kept.outputSchema),
@@ -99,16 +100,21 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
   });
 }
 
-function compileSource(stage: StageSettings, init: unknown, workers: number, resolve: ResolvePaths): StageSource {
-  const { source, setup, code, teardown } = stage;
-  if (source === 'inline') {
-    return { kind: 'inline', setup, code, teardown, libs: readProperty('libs', () => parseLibs(stage.libs)) };
-  }
+function compileSource(
+  stage: StageSettings,
+  init: unknown,
+  workers: readonly WorkerPlacement[],
+  resolve: ResolvePaths,
+  lookUp: LookUp,
+): StageSource {
+  const { source } = stage;
+  if (source === 'inline') return compileInline(stage, workers, lookUp);
   if (source === 'module')
     return { kind: 'module', module: readProperty('module', () => parseModuleName(stage.module)) };
-  if (source === 'task') return compileTask(stage, init, workers, resolve);
+  if (source === 'task') return compileTask(stage, init, workers.length, resolve);
   if (source === 'python-code') {
     const requirements = readProperty('requirements', () => parseRequirements(stage.requirements));
+    const { setup, code, teardown } = stage;
     return { kind: source, setup, code, teardown, requirements, python: compilePython(stage, resolve) };
   }
   const given = stage.path.trim();
@@ -117,7 +123,23 @@ function compileSource(stage: StageSettings, init: unknown, workers: number, res
   if (source === 'file') return { kind: 'file', path };
   if (source === 'python') return { kind: 'python', path, python: compilePython(stage, resolve) };
   checkNative(stage, 'an ONNX model');
-  return { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: workers === 1 };
+  return { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: workers.length === 1 };
+}
+
+function compileInline(stage: StageSettings, workers: readonly WorkerPlacement[], lookUp: LookUp): StageSource {
+  const { setup, code, teardown, predict, outputs } = stage;
+  const libs = readProperty('libs', () => parseLibs(stage.libs));
+  const use = predict === 'item' ? messageUseOf(code, outputs) : null;
+  if (use && stage.cache > 0) throw invalid(`cache: the code ${use.why}, so equal inputs may have different results`);
+  // The environment of the workers is nearer than that of the flow.
+  const variables = variablesOf([setup, code, teardown], (name) =>
+    workers.some(({ env }) => Object.hasOwn(env, name)) ? undefined : lookUp(name),
+  );
+  return {
+    ...{ kind: 'inline', setup, code, teardown, libs },
+    ...(use && { use }),
+    ...(Object.keys(variables).length > 0 && { variables }),
+  };
 }
 
 /** A known model takes files of its kind, whatever else the setting names. */

@@ -5,6 +5,7 @@ import type { ClientReadings, FailureCount, OwnValues, RequestReading, StageRead
 import type { GatherReport } from './routes/gather.ts';
 import type { ModelPort } from './tensor.ts';
 import type { VersionAction, VersionStatus } from './versions.ts';
+import type { CodeUse } from './whole-messages.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
@@ -78,13 +79,13 @@ export interface ModuleBinding {
 }
 
 export type StageSource =
-  | {
+  | ({
       readonly kind: 'inline';
       readonly setup: string;
       readonly code: string;
       readonly teardown: string;
       readonly libs: readonly ModuleBinding[];
-    }
+    } & CodeUse)
   | { readonly kind: 'file'; readonly path: string }
   /** `module`: the name in an `import`, without a version. */
   | { readonly kind: 'module'; readonly module: string }

@@ -33,6 +33,8 @@ export interface StageNode extends AnyNode {
   readonly sticky: string;
   /** Another message property that the stage's code may read; null: none. */
   readonly readsAlso: string | null;
+  /** What the stage's code does with whole messages, which only Node-RED has; null: it needs its input alone. */
+  readonly whole: string | null;
   /** Media ranges that the stage accepts from HTTP clients. */
   readonly mediaTypes: readonly string[];
   /** Whether requests of HTTP clients wait when its queue is full. */

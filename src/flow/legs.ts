@@ -14,6 +14,7 @@ import {
   type SwitchNode,
 } from './graph.ts';
 import type { PlannedJoin } from './joins.ts';
+import { wholeUse } from './versions.ts';
 import { findHandler, type Target, targetsOf } from './walk.ts';
 
 /** A leg, and how it ends. */
@@ -111,11 +112,19 @@ export class Legs {
   }
 
   #from(stage: StageNode, { sticky, nodes, leg }: PathSoFar): Trail {
-    const trail = this.#after(
-      { node: stage, output: stage.output, runtime: stage.runtime },
-      { sticky: sticky || stage.sticky, nodes: [...nodes, stage.id], leg: [...leg, stage.id] },
-    );
+    const sender: Sender = { node: stage, output: stage.output, runtime: stage.runtime };
+    const passed = { sticky: sticky || stage.sticky, nodes: [...nodes, stage.id], leg: [...leg, stage.id] };
+    const trail = this.#alone(sender, stage.id, passed) ?? this.#after(sender, passed);
     return { ...trail, leg: { ...trail.leg, stages: [stage.id, ...trail.leg.stages] } };
+  }
+
+  /** Returns the end of a leg behind a stage whose code has whole messages; null for other stages. */
+  #alone(sender: Sender, stage: string, passed: PathSoFar): Trail | null {
+    const { graph } = this.#drawn;
+    const use = wholeUse(graph, stage);
+    if (use === null) return null;
+    const targets = targetsOf(graph, sender.node);
+    return ended(sender, passed, targets, `${use}, so its messages are Node-RED’s`, targets.some(isStep));
   }
 
   #after(sender: Sender, passed: PathSoFar): Trail {
@@ -149,6 +158,8 @@ export class Legs {
     if (!next || broken !== undefined) return `the next node cannot be used: ${broken ?? 'a batcher without a stage'}`;
     if (next.watched) return `a Complete node watches stage ${next.name}, which has to take messages in itself`;
     if (next.runtime !== runtime) return `stage ${next.name} belongs to another runtime`;
+    const use = wholeUse(this.#drawn.graph, next.id);
+    if (use !== null) return `${use}, and only Node-RED has whole messages`;
     if (next.input !== output) return `stage ${next.name} reads msg.${next.input}, this one writes msg.${output}`;
     if (nodes.includes(next.id)) return `its results lead back to stage ${next.name}`;
     if (sticky === '' || next.sticky === '' || sticky === next.sticky) return next;

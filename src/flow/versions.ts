@@ -54,6 +54,12 @@ export function withVersions(graph: Graph, stages: readonly string[]): StageNode
   });
 }
 
+/** Returns what a stage, or a version of it, does with whole messages; null: they need their input alone. */
+export function wholeUse(graph: Graph, id: string): string | null {
+  const found = withVersions(graph, [id]).find(({ whole }) => whole !== null);
+  return found ? `stage ${found.name} ${found.whole}` : null;
+}
+
 /** Returns the versions that only their bases can give requests to: no wire leads to them, but from idle batchers. */
 export function unwiredVersions(graph: Graph): Set<string> {
   const reached = new Set([...graph.values()].flatMap(({ wires }) => wires.flat()));

@@ -34,7 +34,7 @@ import { flowsChanged, type RequestContext } from './request/context.ts';
 import { HttpClients } from './request/http-clients.ts';
 import { Joins } from './request/joins.ts';
 import type { PipelineMessage } from './request/messages.ts';
-import { Sequencers } from './request/sequencer.ts';
+import { Sequencers, Turns } from './request/sequencer.ts';
 import { StatusBadges } from './status.ts';
 
 /** An event about the stop or start of flows. */
@@ -135,6 +135,8 @@ export class Pipeline {
       joins: this.joins,
       open: new Set(),
       sequencers: new Sequencers(),
+      turns: new Turns(),
+      showStatus: (node, status) => this.#badges.setOwn(node, status),
       isStopped: () => this.isStopped,
       isCutOff: (id) => this.#handover.isCutOff(id),
       deployment: () => this.#deployment,

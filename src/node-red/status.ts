@@ -22,6 +22,8 @@ export class StatusBadges {
   readonly #shows: BadgeReader;
   /** The badge that each node instance shows. A new instance after a deploy starts without a badge. */
   readonly #shown: WeakMap<Node, string> = new WeakMap();
+  /** What the code of stages has set by `node.status`. */
+  readonly #own: WeakMap<Node, NodeStatus> = new WeakMap();
   /** Batches that each stage had sent at its last badge. */
   #batches: ReadonlyMap<string, number> = new Map();
   #timer: NodeJS.Timeout | null = null;
@@ -40,6 +42,12 @@ export class StatusBadges {
       this.#lastAt = performance.now();
       this.#show();
     }, wait).unref();
+  }
+
+  /** Shows what the code of a stage says, while the stage has nothing to report that hinders it. */
+  setOwn(node: Node, status: NodeStatus): void {
+    this.#own.set(node, status);
+    this.update();
   }
 
   #show(): void {
@@ -79,9 +87,14 @@ export class StatusBadges {
       if (!stage) continue;
       if (kind === 'batcher') return batcherBadge(stage);
       // Short batches would make the badge flicker between rest and work.
-      return stageBadge(stage, runtime, worked.has(stage.id) ? Math.max(1, stage.busy) : stage.busy);
+      return this.#ownOr(node, stageBadge(stage, runtime, worked.has(stage.id) ? Math.max(1, stage.busy) : stage.busy));
     }
     return null;
+  }
+
+  #ownOr(node: Node, badge: NodeStatus): NodeStatus {
+    const own = this.#own.get(node);
+    return own && Object.keys(own).length > 0 && badge.fill === 'green' ? own : badge;
   }
 }
 

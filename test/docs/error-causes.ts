@@ -39,7 +39,7 @@ export const ERROR_CAUSES: Readonly<Record<ErrorCode, { readonly cause: string; 
   },
   dropped: {
     cause:
-      'The item was dropped on purpose: `drop-oldest`, `maxAgeMs`, `msg.reset`, or `drop` at a gate. Only a wired catch output gets it; an HTTP client is always answered',
+      'The item was dropped on purpose: `drop-oldest`, `maxAgeMs`, `msg.reset`, `drop` at a gate, or inline code that sends no message. Only a wired catch output gets it; an HTTP client is always answered',
     remedy: 'Nothing, if the drop is intended',
   },
   gate_refused: {

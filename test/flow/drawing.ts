@@ -45,6 +45,7 @@ export function stage(id: string, wires: Wires = [], overrides: Partial<StageNod
     dropKey: '',
     drops: false,
     readsAlso: null,
+    whole: null,
     invalid: null,
   };
   const noVersions = { versions: [], sticky: '' };

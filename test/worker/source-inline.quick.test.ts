@@ -177,7 +177,8 @@ const NOT_HERE: readonly (readonly [string, RegExp])[] = [
   ['flow.get("x")', /flow\.get does not exist in a worker: it lives in Node-RED/],
   ['global.set("x", 1)', /global\.set does not exist in a worker/],
   ['context.get("x")', /context\.get does not exist in a worker/],
-  ['RED.util.cloneMessage(msg)', /RED\.util does not exist in a worker/],
+  ['RED.settings', /RED\.settings does not exist in a worker/],
+  ['RED.util.evaluateNodeProperty', /RED\.util\.evaluateNodeProperty does not exist in a worker/],
   ['node.send(msg)', /node\.send does not exist in a worker: return the result/],
   ['node.status({})', /node\.status does not exist in a worker/],
 ];

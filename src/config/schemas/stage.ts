@@ -159,12 +159,15 @@ export const stage = {
       unit: 'workers',
       description: 'Number of workers, 1 to 256. Blank: one per entry of `cpus`, else one',
     },
+    outputs: {
+      ...{ type: 'integer', default: 1, minimum: 1, maximum: 10 },
+      onlyIf: { source: ['inline'] },
+      icon: 'random',
+      description: 'Number of outputs of inline code, which then returns arrays of messages as a function node does',
+    },
     concurrency: {
       goesTo: 'modelet',
-      type: 'integer',
-      default: 1,
-      minimum: 1,
-      maximum: 1000,
+      ...{ type: 'integer', default: 1, minimum: 1, maximum: 1000 },
       icon: 'align-left',
       unit: 'calls',
       description:
@@ -271,10 +274,7 @@ export const stage = {
       description: 'For `drop-oldest`: a message property. A new item evicts an item with the same value first',
     },
     cache: {
-      type: 'integer',
-      default: 0,
-      minimum: 0,
-      maximum: 1_000_000,
+      ...{ type: 'integer', default: 0, minimum: 0, maximum: 1_000_000 },
       icon: 'bolt',
       unit: 'results',
       description: 'Most results to keep. 0: no cache',

@@ -16,7 +16,7 @@ import {
   type StageNode,
 } from '../graph.ts';
 import type { CompiledRoute } from '../routes.ts';
-import { withVersions } from '../versions.ts';
+import { wholeUse, withVersions } from '../versions.ts';
 import { targetsOf } from '../walk.ts';
 import { answerOf, exitOf, failureOf, isDebug, named, no, type Result, yes } from './exits.ts';
 import { entriesFrom } from './http-ways.ts';
@@ -203,6 +203,8 @@ function againstRoute(
   const entrance = againstEntrance(firsts);
   if (entrance !== null) return entrance;
   if (last.kind === 'stage' && last.output !== 'payload') return `${named(last)} writes msg.${last.output}`;
+  const use = stages.map((id) => wholeUse(graph, id)).find((one) => one !== null);
+  if (use) return `${use}, and only Node-RED has whole messages`;
   const reader = withVersions(graph, stages).find(({ readsAlso }) => readsAlso !== null);
   if (reader) return `${named(reader)} reads msg.${reader.readsAlso}`;
   if (sticky !== '' && headerOf(sticky) === null) return `its versions are chosen by msg.${sticky}, which is no header`;

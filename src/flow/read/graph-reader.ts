@@ -4,6 +4,7 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import type { StreamSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { SINGLE_ITEMS } from '../../core/model.ts';
+import type { MessageUse } from '../../core/whole-messages.ts';
 import {
   type Graph,
   type GraphNode,
@@ -131,7 +132,7 @@ function toPipelineNode(
 
 const NO_SETTINGS = {
   ...{ runtime: '', input: '', output: '', dropKey: '', drops: false, readsAlso: null, mediaTypes: [], patient: false },
-  ...{ versions: [], sticky: '' },
+  ...{ versions: [], sticky: '', whole: null },
 };
 
 function stageSettings(
@@ -144,7 +145,7 @@ function stageSettings(
   return {
     ...{ runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes },
     ...{ drops: overflow === 'drop-oldest', patient: overflow === 'wait' },
-    ...{ versions, sticky: versions.length > 0 ? config.sticky : '' },
+    ...{ versions, sticky: versions.length > 0 ? config.sticky : '', whole: useOf(config)?.why ?? null },
   };
 }
 
@@ -152,6 +153,11 @@ function streamSettings(config: StreamConfig | ModeletError): StreamSpec {
   if (config instanceof ModeletError) return { format: 'sse', event: '', heartbeatMs: 0 };
   const { format, event, heartbeatMs } = config;
   return { format, event, heartbeatMs };
+}
+
+/** Returns what the code uses of its messages besides the input; null: nothing. */
+export function useOf({ source }: StageConfig): MessageUse | null {
+  return source.kind === 'inline' ? (source.use ?? null) : null;
 }
 
 /** Returns the message property, other than the payload, that inline code may read, or null. */

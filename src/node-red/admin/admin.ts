@@ -5,7 +5,7 @@ import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
-import { serveConversions } from '../functions/convert-route.ts';
+import { serveConversions } from '../functions/conversion.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { DashboardPage } from './dashboard-page.ts';
 import { serveFiles } from './file-routes.ts';

@@ -6,13 +6,14 @@ import type { NodeAPI } from 'node-red';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { ListenerSpec } from '../../core/endpoints.ts';
+import type { MessageUse } from '../../core/whole-messages.ts';
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';
 import { directResponse, type PartsExit, streamingResponse } from '../../flow/http/http-ways.ts';
 import type { PlannedJoin } from '../../flow/joins.ts';
 import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
 import { pathsOf } from '../../flow/read/compiled-nodes.ts';
-import { readGraph } from '../../flow/read/graph-reader.ts';
+import { readGraph, useOf } from '../../flow/read/graph-reader.ts';
 import type { CompiledRoute } from '../../flow/routes.ts';
 import { withVersions } from '../../flow/versions.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
@@ -35,6 +36,10 @@ export interface DeployedRoute {
   readonly first: StageConfig;
   /** Whether a stage of the route reads more of the message than its payload. */
   readonly wantsMeta: boolean;
+  /** What the code of its stage does with whole messages; null: nothing. */
+  readonly use: MessageUse | null;
+  /** Whether each message waits until the one before it has left, so that a run sees the context that the last left. */
+  readonly takesTurns: boolean;
 }
 
 /** Where the results of a stage, or of a node that gathers branches, go. */
@@ -217,11 +222,34 @@ function deployRoutes(
     const service = services.get(route.runtime);
     const first = live.settings('stage', route.stages[0] as string);
     if (!service || !first) throw new Error(`the runtime of ${entry} was not started`);
+    const use = mergedUse(
+      withVersions(graph, route.stages).flatMap(({ id }) => {
+        const config = live.settings('stage', id);
+        return (config && useOf(config)) ?? [];
+      }),
+    );
+    const isAlone = first.workers.length * first.concurrency === 1;
+    const takesTurns = isAlone && use?.writes === true && use.keys.length > 0;
     const { clients: known } = access.of(service);
     const clients = known.areNeeded ? known : null;
-    routes.set(entry, { route, service, clients, first, wantsMeta: readMore(graph, route.stages) });
+    routes.set(entry, { route, service, clients, first, wantsMeta: readMore(graph, route.stages), use, takesTurns });
   }
   return routes;
+}
+
+/** Returns all that a stage and its versions use. */
+function mergedUse(uses: readonly MessageUse[]): MessageUse | null {
+  const [first, ...others] = uses;
+  if (!first) return null;
+  if (others.length === 0) return first;
+  const all = uses.map(({ properties }) => properties);
+  return {
+    ...first,
+    properties: all.includes(null) ? null : [...new Set(all.flatMap((names) => names ?? []))],
+    keys: uses.flatMap(({ keys }) => keys),
+    sends: uses.some(({ sends }) => sends),
+    writes: uses.some(({ writes }) => writes),
+  };
 }
 
 /** Whether a stage, or a version of one, reads more of the message than its input. */

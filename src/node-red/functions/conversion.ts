@@ -1,5 +1,12 @@
-/** Makes the definition of a stage from that of a function node, and back, with all that does not carry over. */
-import { namesIn, type Obstacle, readFunctionCode } from './function-code.ts';
+/**
+ * Makes the definition of a stage from that of a function node, and back, with all that does not carry over; for the action
+ * of the editor, which asks by a route.
+ */
+import type { NodeAPI } from 'node-red';
+import { namesIn, type Obstacle, readFunctionCode } from '../../config/code/function-code.ts';
+import { obstaclesIn, returnsOf } from '../../config/code/message-use.ts';
+import { stage as schema } from '../../config/schemas/stage.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
 
 /** The properties of a function node that its code needs. */
 export interface FunctionProperties {
@@ -12,13 +19,6 @@ export interface FunctionProperties {
   readonly libs: readonly { readonly var: string; readonly module: string }[];
 }
 
-/** A variable of the node's groups, its tab or its subflow. */
-export interface FlowVariable {
-  readonly name: string;
-  /** As in Node-RED: `str`, `num`, `bool`, `json`, `cred`, ... */
-  readonly type: string;
-}
-
 /** Properties of an inline stage; the editor has the defaults of the others. */
 export interface StageProperties {
   readonly source: string;
@@ -26,7 +26,7 @@ export interface StageProperties {
   readonly code: string;
   readonly teardown: string;
   readonly libs: FunctionProperties['libs'];
-  readonly env: string;
+  readonly outputs: number;
   readonly runTimeoutMs: number;
 }
 
@@ -35,65 +35,45 @@ interface Converted<Properties> {
   readonly obstacles: readonly Obstacle[];
 }
 
-/** Variables that a worker would get as text, whatever their type is. */
-const TEXT_TYPES: ReadonlySet<string> = new Set(['str', 'cred', 'env']);
-/** Variables that Node-RED has for each node, group, flow and subflow. */
-const OF_NODE_RED = /^NR_(NODE|GROUP|FLOW|SUBFLOW)_(ID|NAME|PATH)$/;
+const MOST_OUTPUTS = schema.properties.outputs.maximum;
 
-/** @param variables the innermost of each name */
-export function stageOfFunction(
-  node: FunctionProperties,
-  variables: readonly FlowVariable[],
-): Converted<StageProperties> {
+export function stageOfFunction(node: FunctionProperties): Converted<StageProperties> {
+  const outputs = Math.min(MOST_OUTPUTS, Math.max(1, node.outputs));
   const setup = readFunctionCode(node.initialize, 'setup');
   const code = readFunctionCode(node.func, 'code');
   const teardown = readFunctionCode(node.finalize, 'teardown');
-  const obstacles = [...setup.obstacles, ...code.obstacles, ...teardown.obstacles];
-  if (node.outputs !== 1) obstacles.unshift({ tab: 'code', line: 1, reason: 'outputs', name: String(node.outputs) });
-  const env: Record<string, string> = {};
-  for (const name of new Set([...setup.variables, ...code.variables, ...teardown.variables])) {
-    const found = variables.find((variable) => variable.name === name);
-    // The worker inherits all others from the process.
-    if (!found && !OF_NODE_RED.test(name)) continue;
-    env[name] = `\${${name}}`;
-    if (found && !TEXT_TYPES.has(found.type)) {
-      obstacles.push({ tab: 'code', line: lineOf(node.func, name), reason: 'env', name: `env.get('${name}')` });
-    }
-  }
+  const obstacles = [...setup.obstacles, ...obstaclesIn(code, node.func, outputs), ...teardown.obstacles];
+  if (node.outputs > MOST_OUTPUTS)
+    obstacles.unshift({ tab: 'code', line: 1, reason: 'outputs', name: String(node.outputs) });
   const properties: StageProperties = {
     source: 'inline',
     setup: node.initialize,
     code: node.func,
     teardown: node.finalize,
     libs: node.libs,
-    env: Object.keys(env).length > 0 ? JSON.stringify(env) : '',
+    outputs,
     runTimeoutMs: Math.round(node.timeout * 1000),
   };
   return { properties, obstacles };
-}
-
-/** Returns the line that has a text first, counted from 1; 1 if none has it. */
-function lineOf(code: string, text: string): number {
-  const before = code.slice(0, Math.max(0, code.indexOf(text)));
-  return before.split('\n').length;
 }
 
 /** @param stage with what a function node has no place for */
 export function functionOfStage(
   stage: StageProperties & { readonly init: string; readonly predict: string },
 ): Converted<FunctionProperties> {
-  const { setup, code, teardown, init, libs, runTimeoutMs } = stage;
+  const { setup, code, teardown, init, libs, outputs, runTimeoutMs } = stage;
   const used = new Set([setup, code, teardown].flatMap((text) => [...namesIn(text).keys()]));
   const has = (...names: string[]): boolean => names.some((name) => used.has(name));
   const needsInit = has('init') ? `const init = ${init.trim() || '{}'};\n` : '';
-  const isOfMessages = !has('input', 'state', 'init') && !readFunctionCode(code, 'code').obstacles.some(isOfResult);
+  const isOfMessages =
+    !has('input', 'state', 'init') && returnsOf(readFunctionCode(code, 'code'), outputs) === 'messages';
   const keepsState = has('state');
   const state = keepsState ? "const state = context.get('state');\n" : '';
   const properties: FunctionProperties = {
     func: isOfMessages ? code : `${needsInit}${state}const input = msg.payload;\n${answering(code)}`,
     initialize: keepsState ? `${needsInit}context.set('state', await ${called(setup)});` : `${needsInit}${setup}`,
     finalize: `${needsInit}${state}${teardown}`,
-    outputs: 1,
+    outputs,
     timeout: runTimeoutMs / 1000,
     libs,
   };
@@ -114,10 +94,6 @@ function obstaclesOfStage(stage: StageProperties & { readonly predict: string })
   return obstacles;
 }
 
-function isOfResult({ reason }: Obstacle): boolean {
-  return reason === 'returns' || reason === 'drops' || reason === 'outputs';
-}
-
 /** Keeps the lines of the code as they are, so that an error names a line of it plus a constant. */
 function called(code: string): string {
   return `(async () => {\n${code}\n})()`;
@@ -129,4 +105,36 @@ function answering(code: string): string {
 const isMessage = result !== null && typeof result === 'object' && Object.hasOwn(result, 'payload');
 msg.payload = isMessage ? result.payload : result;
 return msg;`;
+}
+
+type ConvertBody = Readonly<Record<string, unknown>>;
+
+export function serveConversions(RED: NodeAPI): void {
+  const mayDeploy = RED.auth.needsPermission('flows.write');
+  RED.httpAdmin.post('/modelets/convert', mayDeploy, (request, response) => {
+    try {
+      response.json(convert((request.body ?? {}) as ConvertBody));
+    } catch (thrown) {
+      response.status(400).json({ error: asError(thrown).message });
+    }
+  });
+}
+
+/** @throws ModeletError if the body has no function node and no stage */
+function convert({ node }: ConvertBody): object {
+  const fields = (node ?? {}) as ConvertBody;
+  const text = (name: string): string => String(fields[name] ?? '');
+  const libs = (Array.isArray(fields['libs']) ? fields['libs'] : []) as { var: string; module: string }[];
+  if (fields['type'] === 'function') {
+    const { outputs = 1, timeout = 0 } = fields;
+    const own = { func: text('func'), initialize: text('initialize'), finalize: text('finalize'), libs };
+    return stageOfFunction({ ...own, outputs: Number(outputs), timeout: Number(timeout) || 0 });
+  }
+  if (fields['type'] === 'modelet-stage') {
+    const own = { source: text('source'), setup: text('setup'), code: text('code'), teardown: text('teardown'), libs };
+    const { runTimeoutMs = 0, outputs = 1 } = fields;
+    const more = { init: text('init'), predict: text('predict'), outputs: Number(outputs) || 1 };
+    return functionOfStage({ ...own, ...more, runTimeoutMs: Number(runTimeoutMs) || 0 });
+  }
+  throw new ModeletError('bad_request', 'the body must be {"node": {...}}, with a function node or a modelet stage');
 }

@@ -2,7 +2,7 @@
  * The pipeline as a request sees it. Callers read each member again at every use, because a deploy may change it.
  * `Pipeline` creates the context; the files of requests depend only on this interface.
  */
-import type { NodeAPI } from 'node-red';
+import type { Node, NodeAPI, NodeStatus } from 'node-red';
 import { ModeletError } from '../../core/errors.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
@@ -10,7 +10,7 @@ import type { GatePort } from '../gate-port.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import type { HttpClients } from './http-clients.ts';
 import type { PipelineMessage } from './messages.ts';
-import type { Sequencers } from './sequencer.ts';
+import type { Sequencers, Turns } from './sequencer.ts';
 
 /** A request in the engine. A deploy may remove the nodes that would send its result on. */
 export interface RequestInEngine {
@@ -30,6 +30,9 @@ export interface RequestContext {
   readonly joins: BranchFailures;
   readonly open: Set<RequestInEngine>;
   readonly sequencers: Sequencers;
+  readonly turns: Turns;
+  /** Shows a status that code has set. */
+  showStatus(node: Node, status: NodeStatus): void;
   /** Whether the flows have stopped for good. A message that a node sends now reaches no other node. */
   isStopped(): boolean;
   /** Whether a deploy has removed every path from a node to an HTTP response. */

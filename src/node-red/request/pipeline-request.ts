@@ -49,6 +49,8 @@ export class PipelineRequest {
   readonly #results: ResultDelivery;
   readonly #leases: LeaseHold;
   #state: 'new' | 'open' | 'answered' | 'over' = 'new';
+  /** The stage that has the request as its only one; null: it may have others. */
+  #turn: string | null = null;
   #id: RequestNumber = 0;
 
   constructor(context: RequestContext, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
@@ -64,8 +66,21 @@ export class PipelineRequest {
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done), gathered };
   }
 
-  /** Submits the request to the service. Never throws. */
+  /** Submits the request to the service, now or when its turn has come. Never throws. */
   begin(): void {
+    const { first, route, takesTurns } = this.#deployed;
+    if (!takesTurns) {
+      this.#submit();
+      return;
+    }
+    this.#turn = route.exit;
+    if (this.#context.turns.enter(route.exit, first.capacity, () => this.#submit())) return;
+    this.#turn = null;
+    const full = 'the stage takes one message at a time, as its code reads what it wrote before, and too many wait';
+    this.#refused(new ModeletError('capacity_exceeded', full));
+  }
+
+  #submit(): void {
     const { service, first, route, wantsMeta } = this.#deployed;
     const { RED } = this.#context;
     const maxBytes = service.config.maxPayloadBytes;
@@ -111,23 +126,29 @@ export class PipelineRequest {
       const error = asModeletError(thrown, 'invalid_input');
       // The service counts its own refusals.
       if (isOfRequest(error.code)) service.countRefused(error);
-      this.#endSpans({ outcome: { ok: false, error }, timings: [], gathered: null });
-      this.#fail(error, route.stages[0]);
+      this.#refused(error);
     }
+  }
+
+  #refused(error: ModeletError): void {
+    this.#endSpans({ outcome: { ok: false, error }, timings: [], gathered: null });
+    this.#fail(error, this.#deployed.route.stages[0]);
   }
 
   /** Returns what else of the message its stages get; null: nothing. */
   #meta(wantsTopic: boolean, maxBytes: number): Uint8Array | null {
     const { topic, _msgid } = this.#msg;
     const { options } = this.#trace;
-    if (!wantsTopic && options === undefined) return null;
-    const meta = encodeMeta(
-      { ...(wantsTopic ? { topic, _msgid } : {}), ...(options === undefined ? {} : { modelet: { options } }) },
-      maxBytes,
-    );
-    if (meta === null && options !== undefined)
-      throw new ModeletError('invalid_input', 'JSON cannot hold msg.modelet.options');
-    return meta;
+    const message = this.#results.whole?.parts(maxBytes);
+    if (!wantsTopic && options === undefined && !message) return null;
+    const more = { ...(options === undefined ? {} : { modelet: { options } }), ...(message && { _msgid, message }) };
+    // The sizes of properties are checked before they are text.
+    const limit = maxBytes + (message ? message.bytes.length : 0);
+    const meta = encodeMeta({ ...(wantsTopic ? { topic, _msgid } : {}), ...more }, limit);
+    if (meta !== null) return meta;
+    if (options !== undefined) throw new ModeletError('invalid_input', 'JSON cannot hold msg.modelet.options');
+    // The topic alone is at fault, and among the properties it travels anyway.
+    return message ? encodeMeta(more, limit) : null;
   }
 
   /**
@@ -242,6 +263,7 @@ export class PipelineRequest {
     done();
     this.#leases.end('done');
     this.#results.end();
+    if (this.#turn !== null) this.#context.turns.leave(this.#turn);
   }
 
   /**

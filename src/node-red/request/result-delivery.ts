@@ -16,6 +16,7 @@ import { answerWithResult } from './direct-answers.ts';
 import { keepingClient, type ModeletTrace, type PipelineMessage, sendFrom, writeResult } from './messages.ts';
 import { PartMessages } from './part-messages.ts';
 import type { Sequencer } from './sequencer.ts';
+import { messageStepsIn, WholeMessage } from './whole-message.ts';
 
 export class ResultDelivery {
   readonly #context: RequestContext;
@@ -28,6 +29,8 @@ export class ResultDelivery {
   readonly #parts: PartMessages | null;
   /** Writes the parts to the HTTP client; null if the flow does that, or if no client waits. */
   readonly #stream: ResultStream | null;
+  /** For a stage whose code takes and makes whole messages; else null. */
+  readonly whole: WholeMessage | null;
 
   constructor(context: RequestContext, deployed: DeployedRoute, msg: PipelineMessage, trace: ModeletTrace) {
     this.#context = context;
@@ -39,12 +42,14 @@ export class ResultDelivery {
     const maxBytes = deployed.service.config.maxPayloadBytes;
     this.#parts = streaming || parting.length > 0 ? new PartMessages(context, msg, trace, exit) : null;
     this.#stream = streaming ? streamTo(msg, trace.requestId, streaming, maxBytes) : null;
+    const { use } = deployed;
+    this.whole = use && new WholeMessage(context, deployed, use, msg);
     this.#sequencers = ordering.map((id) => context.sequencers.of(id));
     for (const sequencer of this.#sequencers) sequencer.enter(trace.pass);
   }
 
   get areInParts(): boolean {
-    return this.#parts !== null;
+    return this.#parts !== null || this.#deployed.use?.sends === true;
   }
 
   /** Returns the node that can send a result, and the property for it; null if it is gone or invalid. */
@@ -63,8 +68,10 @@ export class ResultDelivery {
   part(part: Payload, index: number, taken: () => void, abandon: (error: ModeletError) => void): void {
     this.#context.whenRunning(() => {
       try {
-        this.#stream?.part(part);
-        this.#parts?.send(decodePayload(part), index);
+        if (!this.#apply(part)) {
+          this.#stream?.part(part);
+          this.#parts?.send(decodePayload(part), index);
+        }
       } catch (thrown) {
         abandon(asModeletError(thrown, 'modelet_failed'));
       }
@@ -101,6 +108,10 @@ export class ResultDelivery {
   send(value: Payload): boolean {
     const sender = this.senderOf(this.#deployed.route.exit);
     if (!sender) return false;
+    if (this.#apply(value)) {
+      this.whole?.end();
+      return true;
+    }
     const result = decodePayload(value);
     writeResult(this.#context.RED, this.#msg, sender.output, this.#parts && result === null ? undefined : result);
     this.#parts?.end(result);
@@ -108,6 +119,17 @@ export class ResultDelivery {
     noteResult(this.#msg);
     keepingClient(this.#msg, () => sendFrom(sender.node, [this.#msg]));
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
+    return true;
+  }
+
+  /** Does what code with whole messages did. Returns false if the value is a plain result. */
+  #apply(value: Payload): boolean {
+    const { use } = this.#deployed;
+    const steps = use && messageStepsIn(decodePayload(value), use);
+    if (!steps || !this.whole) return false;
+    for (const one of steps) this.whole.apply(one);
+    noteResult(this.#msg);
+    if (this.whole.hasSent) for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     return true;
   }
 
@@ -120,6 +142,7 @@ export class ResultDelivery {
     try {
       // The message that ends a sequence of parts is not the answer that the client waits for.
       if (this.#stream) this.#stream.end(value);
+      else if (this.whole) return;
       else if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
       return;
     } catch (thrown) {

@@ -1,6 +1,6 @@
 /**
- * Sends the results of one collector in the order in which their requests entered the pipeline. A request that fails,
- * is dropped or is lost in a deploy frees its place.
+ * Keeps orders: sends the results of one collector in the order in which their requests entered the pipeline, and lets the
+ * requests of some stages in one after the other. A request that fails, is dropped or is lost in a deploy frees its place.
  */
 import { Fifo, type FifoNode } from '../../core/queues/fifo.ts';
 import { Table } from '../../core/table.ts';
@@ -106,5 +106,30 @@ export class Sequencers {
       sequencer.dissolve();
       this.#byCollector.delete(collector);
     }
+  }
+}
+
+/** A stage whose runs read what earlier runs wrote gets one message at a time: each run sees the context that the last left. */
+export class Turns {
+  readonly #waiting: Map<string, (() => void)[]> = new Map();
+
+  /** Calls `begin` now, or when all before it have left. @returns false if `most` wait already */
+  enter(stage: string, most: number, begin: () => void): boolean {
+    const waiting = this.#waiting.get(stage);
+    if (!waiting) {
+      this.#waiting.set(stage, []);
+      begin();
+      return true;
+    }
+    if (waiting.length >= most) return false;
+    waiting.push(begin);
+    return true;
+  }
+
+  leave(stage: string): void {
+    const next = this.#waiting.get(stage)?.shift();
+    // In a later turn of the event loop, because many in a row may fail at once.
+    if (next) setImmediate(next);
+    else this.#waiting.delete(stage);
   }
 }

@@ -259,7 +259,12 @@ const FREE_BYTES = 64;
  * @throws ModeletError `payload_too_large`
  */
 export function encodeMeta(
-  meta: { readonly topic?: unknown; readonly _msgid?: string; readonly modelet?: { readonly options?: unknown } },
+  meta: {
+    readonly topic?: unknown;
+    readonly _msgid?: string;
+    readonly modelet?: { readonly options?: unknown };
+    readonly message?: { readonly codec: number; readonly bytes: string };
+  },
   maxBytes: number,
 ): Uint8Array | null {
   const budget = new ByteBudget({ blame: 'invalid_input', maxBytes: maxBytes + FREE_BYTES });

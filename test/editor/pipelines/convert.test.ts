@@ -62,10 +62,7 @@ test('a function node becomes a stage with its code, place, group and wires, and
     const [runtime, ...others] = await editor.configNodes();
     assert.deepEqual([runtime?.type, others], ['modelet-runtime', []]);
     assert.deepEqual([stage['source'], stage['code'], stage['setup']], ['inline', CODE, 'node.log("on");']);
-    assert.deepEqual(
-      [stage['runtime'], stage['runTimeoutMs'], stage['env']],
-      [runtime?.id, 2000, '{"PLUS":"$' + '{PLUS}"}'],
-    );
+    assert.deepEqual([stage['runtime'], stage['runTimeoutMs'], stage['outputs']], [runtime?.id, 2000, 1]);
     for (const kept of ['name', 'z', 'g', 'x', 'y', 'wires'] as const)
       assert.deepEqual(stage[kept], before[kept], kept);
     assert.deepEqual((await editor.saved('in')).wires, [['parse']]);
@@ -92,17 +89,16 @@ test('a function node becomes a stage with its code, place, group and wires, and
 
 test('the action names by line what a worker does not have, and marks it if the node becomes a stage anyway', async () => {
   const code =
-    "const count = flow.get('count') || 0;\nflow.set('count', count + 1);\nmsg.payload = count;\nreturn [msg, null];";
+    "const key = msg.topic;\nflow.set('count', flow.get(key) + 1);\nsetTimeout(() => node.send(msg), 10);\nreturn [msg, null];";
   await session.inEditor(flows(code, { outputs: 2, wires: [['out'], []] }), async (editor) => {
     await select(editor, 'parse');
     await invoke(editor, TO_STAGE);
     const asked = editor.page.locator('.red-ui-notification', { hasText: 'does not work the same way' });
     await asked.waitFor();
     assert.deepEqual(await asked.locator('li').allTextContents(), [
-      'On Message, line 1: 2: a stage has one output',
-      'On Message, line 1: flow.get: the context stores are in the Node-RED process; a worker cannot reach them',
-      'On Message, line 2: flow.set: the context stores are in the Node-RED process; a worker cannot reach them',
-      'On Message, line 4: return [msg, null];: a stage has one output',
+      'On Message, line 2: flow.get(key): a worker gets the values whose keys stand in the tab On Message as text, by get, set and increment',
+      'On Message, line 3: setTimeout: a timer may fire after the run: wait for it in a promise, or call node.done() at the end',
+      'On Message, line 3: node.send: a stage can send only while its code runs: await it, or call node.done() at its end',
     ]);
     await asked.getByRole('button', { name: 'Cancel' }).click();
     await asked.waitFor({ state: 'detached' });
@@ -114,8 +110,10 @@ test('the action names by line what a worker does not have, and marks it if the 
     const lines = String((await editor.saved('parse'))['code']).split('\n');
     assert.deepEqual(
       lines.map((line) => (line.startsWith('// modelet: ') ? 'mark' : line)),
-      ['mark', 'mark', ...code.split('\n').flatMap((line, at) => (at === 1 || at === 3 ? ['mark', line] : [line]))],
+      code.split('\n').flatMap((line, at) => [...['mark', 'mark'].slice(0, at === 1 || at === 2 ? at : 0), line]),
     );
+    const { wires, outputs } = await editor.saved('parse');
+    assert.deepEqual([wires, outputs], [[['out'], []], 2]);
     await editor.page.keyboard.press('ControlOrMeta+z');
     await waitForType(editor, 'parse', 'function');
     assert.deepEqual((await editor.saved('parse')).wires, [['out'], []]);

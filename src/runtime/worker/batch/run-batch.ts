@@ -7,6 +7,7 @@ import type { PayloadChecks } from '../../../config/payload-checks.ts';
 import type { Clock } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import type { RequestNumber } from '../../../core/model.ts';
+import { MessageSteps } from '../../../core/whole-messages.ts';
 import { decodePayload, encodePayload } from '../../../wire/codec/codec.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import type { LoadedModelet, ModeletContext, RequestMeta } from '../modelet/modelet.ts';
@@ -254,11 +255,19 @@ function wrongLength(message: string): Progress {
 function inspect(output: Progress, { output: check }: PayloadChecks): Progress {
   if (output.tag === 'failed' || output.value === undefined) return output;
   try {
-    check?.(output.value);
+    if (output.value instanceof MessageSteps) for (const payload of payloadsIn(output.value)) check?.(payload);
+    else check?.(output.value);
     return output;
   } catch (thrown) {
     return failed(thrown);
   }
+}
+
+/** Returns the payloads of all messages that code sends. */
+function payloadsIn({ steps }: MessageSteps): unknown[] {
+  return steps.flatMap((step) =>
+    step.does === 'send' ? step.outputs.flat().map(({ properties }) => properties['payload']) : [],
+  );
 }
 
 /** Returns an error instead of throwing it, so that only this item fails and not its batch. */

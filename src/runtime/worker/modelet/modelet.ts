@@ -75,6 +75,8 @@ export interface RequestMeta {
   readonly _msgid?: string;
   /** Present if the message has options for known models. */
   readonly modelet?: { readonly options?: unknown };
+  /** Its `MessageParts`, encoded, for inline code that uses them. */
+  readonly message?: { readonly codec: number; readonly bytes: string };
 }
 
 /**

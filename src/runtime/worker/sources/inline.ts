@@ -8,8 +8,11 @@ import { compileFunction, constants } from 'node:vm';
 import { INLINE_NAMES } from '../../../config/formats/module-names.ts';
 import { asError, isModeletError } from '../../../core/errors.ts';
 import type { ModuleBinding, StageSource } from '../../../core/model.ts';
+import type { MessageUse } from '../../../core/whole-messages.ts';
 import { type LoadSource, type ModeletContext, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
 import { importFrom } from './import-module.ts';
+import { MessageRun } from './message-run.ts';
+import { UTIL } from './message-tools.ts';
 
 type Body = (...args: unknown[]) => Promise<unknown>;
 
@@ -21,20 +24,36 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
   const teardown = compile(source.teardown, names, `${context.stage}: On Stop`);
   const modules = await Promise.all(source.libs.map((lib) => load(lib, definition.requireFrom)));
   const require = createRequire(join(definition.requireFrom, 'package.json'));
+  const { use, variables = {} } = source;
   const node = nodeHabits(context);
-  let state: unknown;
+  const env = {
+    get: (name: string): unknown => (Object.hasOwn(variables, name) ? variables[name] : process.env[name]),
+  };
+  let state: unknown = {};
   const call = (body: Body, ctx: ModeletContext, msg?: unknown, input?: unknown): Promise<unknown> =>
-    body(msg, input, state, definition.init, ctx, node, ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED, ...modules);
+    body(msg, input, state, definition.init, ctx, node, env, require, FLOW, GLOBAL, CONTEXT, RED, ...modules);
+  const runOf = (known: MessageUse, input: unknown, meta: RequestMeta, ctx: ModeletContext): unknown => {
+    const run = new MessageRun(known, input, meta, ctx, nodeHabits(context));
+    const [flow, global, own] = (['flow', 'global', 'context'] as const).map((scope) =>
+      notHere(scope, run.context(scope), NOT_SHARED),
+    );
+    const { init } = definition;
+    return run.run(() =>
+      predict(run.msg, input, state, init, ctx, run.node, env, require, flow, global, own, RED, ...modules),
+    );
+  };
   return {
     ...NO_STATICS,
     batch: definition.predict === 'batch',
     setup: async () => {
-      state = await call(setup, context);
+      state = (await call(setup, context)) ?? state;
     },
-    predict: async (input, meta, ctx) => {
-      const msg = { ...(Array.isArray(meta) ? {} : (meta as RequestMeta)), payload: input };
-      return payloadOf(await call(predict, ctx, msg, input));
-    },
+    predict: use
+      ? (input, meta, ctx) => runOf(use, input, meta as RequestMeta, ctx)
+      : async (input, meta, ctx) => {
+          const msg = { ...(Array.isArray(meta) ? {} : (meta as RequestMeta)), payload: input };
+          return payloadOf(await call(predict, ctx, msg, input));
+        },
     teardown: () => call(teardown, context),
   };
 };
@@ -79,13 +98,11 @@ function payloadOf(result: unknown): unknown {
   return isMessage ? (result as { payload: unknown }).payload : result;
 }
 
-const ENV = { get: (name: string): string | undefined => process.env[name] };
-
 function nodeHabits({ log, stage }: ModeletContext): object {
   return notHere(
     'node',
     { name: stage, log: log.info, warn: log.warn, error: log.error, debug: log.debug, trace: log.debug },
-    'return the result instead of sending it; the status badge is the stage\u2019s own',
+    'return the result; messages and a status are sent in the tab Predict, by code that is called once for each item',
   );
 }
 
@@ -94,7 +111,7 @@ const NOT_SHARED =
 const FLOW = notHere('flow', {}, NOT_SHARED);
 const GLOBAL = notHere('global', {}, NOT_SHARED);
 const CONTEXT = notHere('context', {}, NOT_SHARED);
-const NO_RED = notHere('RED', {}, NOT_SHARED);
+const RED = notHere('RED', { util: notHere('RED.util', UTIL, NOT_SHARED) }, NOT_SHARED);
 
 /** Returns an object with the members of `known`. Reading any other name throws an error that gives the reason. */
 function notHere(name: string, known: object, reason: string): object {
