@@ -11,7 +11,7 @@ const CALLS = { http: overHttp, mqtt: overMqtt, button: byButton, file: fromFile
 /** Sources whose models take several inputs in a call without code of the user's. */
 const BATCHED = ['onnx', 'task'];
 /** Sources that need something beside the pipeline, which its comment names. */
-const NEEDY = ['python', 'onnx', 'module', 'task', 'remote'];
+const NEEDY = ['python', 'python-code', 'onnx', 'module', 'task', 'remote'];
 
 /** See resources/own-address.js. */
 const ADDRESS = '$' + '{MODELET_URL}';

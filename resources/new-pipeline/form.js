@@ -1,11 +1,11 @@
 /** The form of *New pipeline*: questions of which the later ones depend on the earlier. */
 import { codeFor } from './stages.js';
 
-const SOURCES = ['inline', 'file', 'python', 'onnx', 'module', 'task', 'remote'];
+const SOURCES = ['inline', 'file', 'python-code', 'python', 'onnx', 'module', 'task', 'remote'];
 const CALLS = ['http', 'mqtt', 'button', 'file', 'camera'];
 /** Fields by the sources and calls that need them. */
 const NEEDS = {
-  code: { source: ['inline'] },
+  code: { source: ['inline', 'python-code'] },
   path: { source: ['file', 'python', 'onnx'] },
   module: { source: ['module'] },
   task: { source: ['task'] },
@@ -17,6 +17,8 @@ const NEEDS = {
   camera: { call: ['camera'] },
 };
 const STARTS = { file: 'model.js', python: 'model.py', url: 'http://127.0.0.1:8000/v1/chat/completions' };
+/** The languages of the code by its source, as the editor names them. */
+const LANGUAGES = { inline: 'nrjavascript', 'python-code': 'python' };
 /** A file of this package, which lets a new pipeline answer at once. */
 const LINES = '@modelet/node-red-pipeline/assets/models/README.md';
 
@@ -81,7 +83,7 @@ function makeRows(text) {
   };
   const controls = {
     source: [choice('source', options('source', SOURCES)), hint()],
-    code: $('<div class="modelet-new-code node-text-editor">').attr('id', idOf('code')),
+    code: $('<div>').attr('id', idOf('code')),
     path: [field('path').css('width', 'calc(100% - var(--modelet-indent) - 50px)'), ...browsing()],
     module: field('module'),
     task: choice('task', tasks),
@@ -110,6 +112,44 @@ class Starts {
   }
 }
 
+/** The editor of the code, which keeps the code of each language. Code that a user has not typed follows the call. */
+class CodeField {
+  constructor(form) {
+    this.form = form;
+    this.kept = {};
+    this.source = null;
+    this.editor = null;
+  }
+
+  get value() {
+    return this.editor?.getValue() ?? '';
+  }
+
+  show(source, call) {
+    if (!LANGUAGES[source]) return;
+    const known = source === this.source ? this.value : this.kept[source];
+    const isTyped = known !== undefined && CALLS.every((one) => codeFor(source, one) !== known);
+    const wanted = isTyped ? known : codeFor(source, call);
+    if (source !== this.source) this.open(source, wanted);
+    else if (wanted !== known) this.editor.setValue(wanted, -1);
+  }
+
+  open(source, value) {
+    this.destroy();
+    this.source = source;
+    const place = $('<div class="node-text-editor">').attr('id', idOf('code')).css('height', 160);
+    this.form.find(`#${idOf('code')}`).replaceWith(place);
+    this.editor = RED.editor.createEditor({ id: idOf('code'), mode: `ace/mode/${LANGUAGES[source]}`, value });
+  }
+
+  destroy() {
+    if (!this.editor) return;
+    this.kept[this.source] = this.value;
+    this.editor.destroy();
+    this.editor = null;
+  }
+}
+
 function nameOf({ source, path, module, model }, text) {
   const base = (of) => window.modelet.stageFile.baseName(of).replace(/\.\w+$/, '');
   if (['file', 'python', 'onnx'].includes(source)) return base(path);
@@ -123,13 +163,13 @@ export function makeForm(text) {
   element.on('submit', (event) => event.preventDefault());
   const value = (key) => String(element.find(`#${idOf(key)}`).val() ?? '').trim();
   const starts = new Starts(element);
-  let editor = null;
+  const code = new CodeField(element);
 
   const answers = () => {
     const given = Object.fromEntries(['source', 'call', 'name', ...Object.keys(NEEDS)].map((key) => [key, value(key)]));
     const endpoint = `/${given.endpoint.replace(/^\/+/, '')}`;
     const name = given.name || nameOf(given, text);
-    return { ...given, name, endpoint, topic: given.topic || slug(name), code: editor.getValue() };
+    return { ...given, name, endpoint, topic: given.topic || slug(name), code: code.value };
   };
 
   const follow = () => {
@@ -142,12 +182,11 @@ export function makeForm(text) {
     element.find('[data-question="call"] .modelet-hint').text(text(`tip.call.${call}`));
     starts.set('path', STARTS[source] ?? '');
     starts.set('url', STARTS.url);
-    starts.set('file', ['inline', 'file', 'python', 'module', 'task'].includes(source) ? LINES : '');
+    starts.set('file', ['onnx', 'remote'].includes(source) ? '' : LINES);
     starts.set('name', nameOf(answers(), text));
     starts.set('endpoint', freePath(value('name')));
     starts.set('topic', slug(value('name')));
-    const code = editor.getValue();
-    if (CALLS.some((one) => codeFor(one) === code)) editor.setValue(codeFor(call), -1);
+    code.show(source, call);
   };
 
   return {
@@ -155,12 +194,11 @@ export function makeForm(text) {
     answers,
     /** Call when it is in the page. */
     shown() {
-      editor = RED.editor.createEditor({ id: idOf('code'), mode: 'ace/mode/nrjavascript', value: codeFor('http') });
       window.modelet.fileBrowser.attach({ node: { _: stageText }, form: element });
       element.on('change input', 'select, input', follow);
       follow();
       element.find('select').first().trigger('focus');
     },
-    destroy: () => editor.destroy(),
+    destroy: () => code.destroy(),
   };
 }

@@ -1,10 +1,17 @@
 /** The stage of a new pipeline by what a user has, and an input for its test button. Pure. */
 
 /** Code to begin with: what `input` is depends on how the pipeline is called. */
-export const CODE = {
-  payload: '// input is msg.payload; return the result\nreturn input;',
-  lines: '// input is a line of the file; return the result\nreturn { words: input.trim().split(/\\s+/).length };',
-  picture: '// input is the picture, as a Buffer; return the result\nreturn { bytes: input.length };',
+const CODE = {
+  inline: {
+    payload: '// input is msg.payload; return the result\nreturn input;',
+    lines: '// input is a line of the file; return the result\nreturn { words: input.trim().split(/\\s+/).length };',
+    picture: '// input is the picture, as a Buffer; return the result\nreturn { bytes: input.length };',
+  },
+  'python-code': {
+    payload: '# input is msg.payload; return the result\nreturn input',
+    lines: '# input is a line of the file; return the result\nreturn {"words": len(input.split())}',
+    picture: '# input is the picture, as bytes; return the result\nreturn {"bytes": len(input)}',
+  },
 };
 
 const REMOTE = `// init.url is the address of the model. If it needs a key, give the stage the variable MODEL_KEY.
@@ -25,13 +32,13 @@ return response.json();`;
 /** A picture of 8 x 8 pixels, in base64. */
 const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mM4oaGBFTEMLQkAgl1GARdiiXUAAAAASUVORK5CYII=';
 
-/** The source `inline` of new stages, as `call` gives it its input. */
-export function codeFor(call) {
-  return CODE[{ file: 'lines', camera: 'picture' }[call] ?? 'payload'];
+/** The code of a new stage, as `call` gives it its input. */
+export function codeFor(source, call) {
+  return CODE[source][{ file: 'lines', camera: 'picture' }[call] ?? 'payload'];
 }
 
 export function stageFor({ source, call, code, path, module, task, model, url }) {
-  if (source === 'inline') return { source, code: code ?? codeFor(call) };
+  if (CODE[source]) return { source, code: code || codeFor(source, call) };
   if (source === 'module') return { source, module, libs: module ? [{ var: '', module }] : [] };
   if (source === 'task') return { source, task, model };
   if (source === 'remote') return { source: 'inline', code: REMOTE, init: JSON.stringify({ url }), concurrency: 16 };

@@ -84,8 +84,10 @@ test('a second one, by the keys, has its file created and takes the runtime that
     assert.deepEqual([stage['name'], stage['path'], stage['runtime']], ['by-dialog', 'made/by-dialog.js', 'runtime']);
 
     await editor.choose('modelet-menu-new');
-    await choose(editor, 'source', 'remote');
-    await create(editor);
+    await choose(editor, 'source', 'python-code');
+    await choose(editor, 'call', 'camera');
+    const typed = await editor.saved(idOf(await create(editor), 'modelet-stage'));
+    assert.match(String(typed['code']), /^# input is the picture.*\n.*len\(input\)/);
     await assertTidy(editor);
     assert.deepEqual(
       (await editor.configNodes()).map(({ id }) => id),

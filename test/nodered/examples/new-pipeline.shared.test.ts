@@ -27,7 +27,7 @@ const catalog = JSON.parse(
   readFileSync(join(repositoryRoot, 'nodes', 'locales', 'en-US', 'modelet-sidebar.json'), 'utf8'),
 ) as { 'modelet-sidebar': { new: object } };
 
-const SOURCES = ['inline', 'file', 'python', 'onnx', 'module', 'task', 'remote'];
+const SOURCES = ['inline', 'file', 'python-code', 'python', 'onnx', 'module', 'task', 'remote'];
 const CALLS = ['http', 'mqtt', 'button', 'file', 'camera'];
 /** What lacks its file is not ready; a few workers show the same as all. */
 const COMPLETE = new Set([
@@ -123,7 +123,7 @@ describe('new pipelines', () => {
     );
     const { invalid } = await red.snapshot();
     for (const name of flows.keys()) {
-      const lacks = !COMPLETE.has(name) && !/^(inline|remote) /.test(name);
+      const lacks = !COMPLETE.has(name) && !/^(inline|python-code|remote) /.test(name);
       const { id } = find(name, 'modelet-stage');
       assert.equal(
         lacks,
@@ -139,6 +139,8 @@ describe('new pipelines', () => {
     ['inline http', WORDS],
     ['file http', WORDS],
     ['python http', WORDS],
+    ['python-code http', WORDS],
+    ['python-code camera', { bytes: 1234 }],
     ['onnx http', [2, 4]],
     ['module http', { from: WORDS.text }],
     ['remote http', { answer: 'Hello' }],
@@ -146,7 +148,7 @@ describe('new pipelines', () => {
     ['inline button', WORDS],
     ['inline camera', { bytes: 1234 }],
   ] as const) {
-    test(`the button of ${name} shows what comes`, { skip: name === 'python http' && WITHOUT_PYTHON }, async () => {
+    test(`the button of ${name} shows what comes`, { skip: name.startsWith('python') && WITHOUT_PYTHON }, async () => {
       assert.deepEqual(await press(name), answer);
     });
   }
