@@ -1,5 +1,5 @@
 /**
- * Turns function nodes into stages, and inline stages into function nodes: an action, also in the context menu of the
+ * Turns function nodes, and exec nodes that run Python, into stages, and inline stages into function nodes: an action, also in the context menu of the
  * canvas. The server reads the code and says what does not carry over. A converted node keeps its id, place, group and
  * wires, and one undo takes all back. Safe to load more than once.
  */
@@ -8,9 +8,9 @@
 
   if (window.modelet?.convert) return;
 
-  const TARGETS = { function: 'modelet-stage', 'modelet-stage': 'function' };
+  const TARGETS = { function: 'modelet-stage', exec: 'modelet-stage', 'modelet-stage': 'function' };
   const ACTIONS = { function: 'modelets:function-to-stage', 'modelet-stage': 'modelets:stage-to-function' };
-  const KEYS = { function: 'toStage', 'modelet-stage': 'toFunction' };
+  const KEYS = { function: 'toStage', exec: 'toStage', 'modelet-stage': 'toFunction' };
   const FIELDS = { setup: 'initialize', code: 'func', teardown: 'finalize' };
   const text = (key, values) =>
     RED._(`@modelet/node-red-pipeline/modelet-sidebar:modelet-sidebar.convert.${key}`, values);
@@ -22,7 +22,10 @@
   /** The selected nodes of a type that can be changed. */
   function selected(type) {
     const { nodes = [] } = RED.view.selection();
-    return RED.workspaces.isLocked() ? [] : nodes.filter((node) => node.type === type);
+    // Of exec nodes, those that run Python.
+    const isMeant = (node) =>
+      node.type === type || (type === 'function' && node.type === 'exec' && /\bpython/.test(node.command));
+    return RED.workspaces.isLocked() ? [] : nodes.filter(isMeant);
   }
 
   /** Resolves with `{properties, obstacles}`. */
@@ -32,7 +35,7 @@
   }
 
   function reasonOf(type, { tab, line, reason, name }) {
-    const where = text(`tab.${type === 'function' ? tab : `stage.${tab}`}`);
+    const where = text(`tab.${type === 'modelet-stage' ? `stage.${tab}` : tab}`);
     return text('obstacle', {
       where,
       line,
@@ -54,6 +57,7 @@
 
   /** Returns the properties of the converted node, with the obstacles as comments in its code. */
   function withMarks(type, { properties, obstacles }) {
+    if (type === 'exec') return withMarksInPython(properties, obstacles);
     const result = { ...properties };
     for (const [tab, field] of Object.entries(FIELDS)) {
       const property = type === 'function' ? tab : field;
@@ -64,6 +68,12 @@
         result[property] = `${own.map((one) => `// modelet: ${reasonOf(type, one)}\n`).join('')}${result[property]}`;
     }
     return result;
+  }
+
+  /** Does that for an exec node. A stage with a file has no place for comments. */
+  function withMarksInPython(properties, obstacles) {
+    const marks = obstacles.map((one) => `# modelet: ${reasonOf('exec', one)}\n`).join('');
+    return properties.code === undefined ? properties : { ...properties, code: `${marks}${properties.code}` };
   }
 
   /** Returns the properties of a new node. */

@@ -7,6 +7,7 @@ import { namesIn, type Obstacle, readFunctionCode } from '../../config/code/func
 import { obstaclesIn, returnsOf } from '../../config/code/message-use.ts';
 import { stage as schema } from '../../config/schemas/stage.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
+import { execProperties, stageOfExec } from './exec-node.ts';
 
 /** The properties of a function node that its code needs. */
 export interface FunctionProperties {
@@ -120,7 +121,7 @@ export function serveConversions(RED: NodeAPI): void {
   });
 }
 
-/** @throws ModeletError if the body has no function node and no stage */
+/** @throws ModeletError if the body has no node that can be converted */
 function convert({ node }: ConvertBody): object {
   const fields = (node ?? {}) as ConvertBody;
   const text = (name: string): string => String(fields[name] ?? '');
@@ -136,5 +137,9 @@ function convert({ node }: ConvertBody): object {
     const more = { init: text('init'), predict: text('predict'), outputs: Number(outputs) || 1 };
     return functionOfStage({ ...own, ...more, runTimeoutMs: Number(runTimeoutMs) || 0 });
   }
-  throw new ModeletError('bad_request', 'the body must be {"node": {...}}, with a function node or a modelet stage');
+  if (fields['type'] === 'exec') return stageOfExec(execProperties(fields), process.cwd());
+  throw new ModeletError(
+    'bad_request',
+    'the body must be {"node": {...}}, with a function node, an exec node or a modelet stage',
+  );
 }

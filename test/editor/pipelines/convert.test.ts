@@ -1,5 +1,7 @@
 /** A function node becomes a stage and back, by the menu of the canvas and the list of actions. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { READY } from '../../fixtures/badges.ts';
 import { TAB } from '../../fixtures/flow.ts';
@@ -138,5 +140,28 @@ test('the sidebar names a function node that blocks Node-RED, and makes a stage 
     await waitForType(editor, 'parse', 'modelet-stage');
     await row.waitFor({ state: 'detached' });
     await editor.page.locator('.modelet-sb-blocking').waitFor({ state: 'hidden' });
+  });
+});
+
+test('an exec node that runs a Python file becomes a Python stage, after the action has named what differs', async () => {
+  const file = join(session.nodeRed.userDir, 'told.py');
+  writeFileSync(file, 'print("told")\n');
+  const exec = {
+    ...{ id: 'parse', type: 'exec', command: `python3 ${file}`, addpay: 'payload' },
+    wires: [['out'], [], []],
+  };
+  const kept = flows('').filter((node) => (node as { id: string }).id !== 'parse');
+  await session.inEditor([...kept, { ...exec, z: TAB.id, g: 'g', x: 340, y: 100 }], async (editor) => {
+    await select(editor, 'parse');
+    await invoke(editor, TO_STAGE);
+    const asked = editor.page.locator('.red-ui-notification', { hasText: 'does not work the same way' });
+    await asked.locator('li', { hasText: 'Command, line 1: msg.rc: a stage does not set it' }).waitFor();
+    await asked.getByRole('button', { name: 'Convert and mark the lines' }).click();
+    await waitForType(editor, 'parse', 'modelet-stage');
+    const stage = await editor.saved('parse');
+    assert.deepEqual([stage['source'], stage['python'], stage.wires], ['python-code', 'python3', [['out']]]);
+    assert.match(String(stage['code']), /^# modelet: Command, line 1: msg\.rc: .*\nsys\.argv\[:\] = \[FILE, /);
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    await waitForType(editor, 'parse', 'exec');
   });
 });
