@@ -210,10 +210,24 @@
     );
   }
 
+  const UNITS = [
+    [1e9, 'GB'],
+    [1e6, 'MB'],
+    [1e3, 'kB'],
+    [1, 'B'],
+  ];
+
+  function sizeText(bytes) {
+    const [unit, name] = UNITS.find(([size]) => bytes >= size) ?? [1, 'B'];
+    const value = bytes / unit;
+    return `${value < 10 && unit > 1 ? value.toFixed(1) : Math.round(value)} ${name}`;
+  }
+
   window.modelet = window.modelet || {};
   window.modelet.form = {
     current,
     listRows,
+    sizeText,
     showDefaults,
     explain,
     unfoldIfTouched,

@@ -1,6 +1,6 @@
 /**
- * Shows facts about the modelet's file in a stage's dialog: its resolved path, the inputs and outputs of an ONNX model, and
- * what the folder of a known model lacks. Attaches `window.modelet.stageFile`; safe to load more than once.
+ * Shows facts about the modelet's file in a stage's dialog: its resolved path, and the inputs and outputs of an ONNX model.
+ * Attaches `window.modelet.stageFile`; safe to load more than once.
  */
 (() => {
   'use strict';
@@ -67,15 +67,6 @@
     if (single) line.append($('<div>').text(node._('modelet-stage.ports.single')));
   }
 
-  /** Says where the folder of a known model is, or what it lacks. */
-  function showFolder(node, form, source) {
-    const line = form.find('#modelet-stage-folder').empty().hide();
-    const field = form.find('#node-input-model');
-    if (source !== 'task' || field.val().trim() === '') return;
-    const more = { task: form.find('#node-input-task').val(), precision: form.find('#node-input-precision').val() };
-    ask('modelets/resolve', field, (answer) => answer && describePath(node, line, answer), more);
-  }
-
   /** Shows it in the open dialog `form`, which Node-RED takes out of the page while another is above it. */
   function show(node, form) {
     const source = form.find('#node-input-source').val();
@@ -84,7 +75,6 @@
     const sample = form.find('#modelet-stage-sample').show();
     const ports = form.find('#modelet-stage-ports').empty();
     const create = form.find('#modelet-stage-create').hide();
-    showFolder(node, form, source);
     if (!isSource(source)) return;
     const isBlank = field.val().trim() === '';
     const described = (answer) => {
@@ -109,5 +99,5 @@
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.stageFile = { isSource, baseName, show };
+  window.modelet.stageFile = { isSource, baseName, describePath, show };
 })();

@@ -57,7 +57,7 @@ const PACKAGES = {
     'src/gate/sources/redis-client.ts',
     'src/hosts/registry.ts',
   ],
-  undici: ['src/gate/sources/http-endpoint.ts'],
+  undici: ['src/gate/sources/http-endpoint.ts', 'src/runtime/service/models/hub.ts'],
   ws: ['src/http/sockets/sockets.ts'],
 };
 /** Packages that every file of some rooms may import. Of `express`, only types are used. */

@@ -1,4 +1,5 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
+import { basename } from 'node:path';
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
 import { messageUseOf, variablesOf } from './code/message-use.ts';
@@ -12,6 +13,7 @@ import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
+import { hubFolder, hubText, parseHubName } from './tasks/hub-model.ts';
 import { lookIntoFolder } from './tasks/model-folder.ts';
 import { parseTaskInit } from './tasks/task-options.ts';
 import { INPUT_TYPES, TASKS } from './tasks/tasks.ts';
@@ -62,14 +64,14 @@ export type StageConfig = Omit<
 
 const NATIVE = 'runs in native code, which would take the engine with it where it crashes: choose processes';
 const COMPUTES = 'computes one batch at a time on all cores of its worker: use a batcher, or more workers';
-/** Makes paths absolute, and throws if there is no such file, or folder. */
-type ResolvePaths = (path: string, of?: 'folder') => string;
+/** Makes the paths of files absolute, and throws if there is no such file; those of known models lead to their folders. */
+type ResolvePaths = (path: string, of?: 'model') => string;
 
 const { maximum: MOST_WORKERS } = schema.properties.workers.numeric;
 
 /**
  * Validates the settings of a stage and freezes the result.
- * @param resolve makes the path of a file or folder absolute; throws if it does not exist.
+ * @param resolve makes the path of a file or known model absolute; throws if it does not exist.
  * @param lookUp returns the value of `${NAME}` in `init` and `env`.
  * @throws ModeletError `config_invalid`.
  */
@@ -151,12 +153,15 @@ function compileTask(stage: StageSettings, init: unknown, workers: number, resol
   checkNative(stage, 'a known model');
   const { task, precision } = stage;
   const given = stage.model.trim();
-  if (given === '') throw invalid('model: the folder of the model is missing');
-  const { path, subfolder, ...found } = readProperty('model', () =>
-    lookIntoFolder(resolve(given, 'folder'), task, precision),
-  );
-  const soleWorker = workers === 1;
-  return { kind: 'task', task, folder: path, subfolder, ...found, ...parseTaskInit(task, init), soleWorker };
+  if (given === '') throw invalid('model: the name or folder of the model is missing');
+  const folder = readProperty('model', () => resolve(given, 'model'));
+  const hub = parseHubName(given);
+  const rest = { ...parseTaskInit(task, init), soleWorker: workers === 1 };
+  // It may come later: the workers look.
+  if (hub !== null && basename(folder) === hubFolder(hub))
+    return { kind: 'task', task, folder, subfolder: '', precision, hub: hubText(hub), ...rest };
+  const { path, ...weights } = readProperty('model', () => lookIntoFolder(folder, task, precision));
+  return { kind: 'task', task, folder: path, ...weights, ...rest };
 }
 
 function checkNative({ isolation, concurrency }: StageSettings, what: string): void {

@@ -1,12 +1,24 @@
 /** The folders in which the files and modules of stages are looked up. They follow from Node-RED's settings. */
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { liesIn, OWN_ROOT, resolveFile, resolveFolder } from './files/paths.ts';
+import { type HubModel, hubFolder, parseHubName } from './tasks/hub-model.ts';
 
 /** The settings of Node-RED that name folders. */
 export interface FolderSettings {
   readonly userDir?: string | undefined;
   readonly fileWorkingDirectory?: string | undefined;
+  readonly modelets?: ModelSettings | undefined;
+}
+
+/** Where known models come from, and where they stay. */
+export interface ModelSettings {
+  /** Addresses of hubs, in the order in which they are asked. */
+  readonly hub?: string | readonly string[];
+  /** Folder of the models. */
+  readonly modelFolder?: string;
+  /** Most disk space of the models, in GB. */
+  readonly maxModelGb?: number;
 }
 
 /** Returns the user directory, in which Node-RED installs the modules that flows need. */
@@ -29,11 +41,30 @@ export function modulesFolder(settings: FolderSettings): string {
 }
 
 /**
- * Returns a stage's path of a file, or of a folder, as an absolute path. The base is `fileWorkingDirectory`, else the active project's folder,
- * else the user directory.
+ * Returns a stage's path of a file, of a folder, or of a known model, as an absolute path. The base is `fileWorkingDirectory`,
+ * else the active project's folder, else the user directory.
  */
-export function resolveModeletFile(settings: FolderSettings, path: string, of?: 'folder'): string {
+export function resolveModeletFile(settings: FolderSettings, path: string, of?: 'folder' | 'model'): string {
+  if (of === 'model') return resolveModel(settings, path);
   return (of === 'folder' ? resolveFolder : resolveFile)(path, baseFolder(settings));
+}
+
+/** Returns the folder with the known models of hubs. */
+export function modelsFolder(settings: FolderSettings): string {
+  const { modelFolder } = settings.modelets ?? {};
+  return modelFolder ? resolve(userFolder(settings), modelFolder) : ownFile(settings, 'models');
+}
+
+/** Returns the folder of a model from a hub, whether it is there or not. */
+export function folderOfHub(settings: FolderSettings, model: HubModel): string {
+  return join(modelsFolder(settings), hubFolder(model));
+}
+
+/** Returns the folder of a known model: the folder itself if there is one, else that of the model of this name on a hub. */
+function resolveModel(settings: FolderSettings, text: string): string {
+  const model = parseHubName(text);
+  const isFolder = model === null || existsSync(resolve(baseFolder(settings), text));
+  return isFolder ? resolveModeletFile(settings, text, 'folder') : folderOfHub(settings, model);
 }
 
 /** Returns the folders for files of flows, that for relative paths first. */

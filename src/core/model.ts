@@ -114,6 +114,8 @@ export type StageSource =
       readonly folder: string;
       readonly subfolder: string;
       readonly precision: string;
+      /** Its name on a hub, from which the folder may yet come: `subfolder` is not known, and `precision` may be `auto`. */
+      readonly hub?: string;
       readonly options: Readonly<Record<string, unknown>>;
       readonly limits: TaskLimits;
       readonly soleWorker: boolean;

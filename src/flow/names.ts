@@ -46,5 +46,6 @@ export function nameStages(stages: readonly NamedStage[]): Names {
 function sourceName({ source }: NamedStage['config']): string {
   if (source.kind === 'inline' || source.kind === 'python-code') return '';
   if (source.kind === 'module') return basename(source.module);
+  if (source.kind === 'task' && source.hub !== undefined) return basename(source.hub.replace(/@.*$/, ''));
   return source.kind === 'task' ? basename(source.folder) : basename(source.path, extname(source.path));
 }

@@ -1,8 +1,14 @@
-/** Installs what the Python of a runtime needs, before the runtime starts: the requirements.txt beside each file, and the packages that stages list. */
+/**
+ * Brings what a runtime needs before it starts: the requirements.txt beside each Python file, the packages that stages list, and
+ * known models from hubs.
+ */
 import { userFolder } from '../config/folders.ts';
+import { type HubModel, parseHubName } from '../config/tasks/hub-model.ts';
+import { lookIntoFolder } from '../config/tasks/model-folder.ts';
 import type { Log } from '../observe/log/log.ts';
 import { type Installation, Installer, type InstallPlan } from '../runtime/service/install/installation.ts';
 import { lookAtPython, planPython, planRequirements } from '../runtime/service/install/python-packages.ts';
+import { Downloads } from '../runtime/service/models/downloads.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
 /** What to install, with the name of a stage that needs it. */
@@ -17,8 +23,40 @@ const REASONS: Readonly<Record<FailedInstallation['code'], string>> = {
   failed: 'the installer reports an error',
 };
 
-/** @throws Error that names the stage whose requirements cannot be installed */
-export async function installRequirements(flows: HeadlessFlows, runtime: string, log: Log): Promise<void> {
+/** Names the token for the hub: only Node-RED can read the credentials of a flow file. */
+const TOKEN = 'MODELET_HUB_TOKEN';
+
+/** @throws Error that names the stage whose requirements or model cannot be had */
+export async function install(flows: HeadlessFlows, runtime: string, log: Log): Promise<void> {
+  await installRequirements(flows, runtime, log);
+  await downloadModels(flows, runtime, log);
+}
+
+async function downloadModels({ source, nodes }: HeadlessFlows, runtime: string, log: Log): Promise<void> {
+  const downloads = Downloads.of(source.settings);
+  for (const [id, config] of nodes.allSettings('stage')) {
+    if (config.runtime !== runtime || config.source.kind !== 'task' || config.source.hub === undefined) continue;
+    const { hub, folder, task, precision } = config.source;
+    if (isThere(folder, task, precision)) continue;
+    const stage = config.name || id;
+    const wanted = { model: parseHubName(hub) as HubModel, task, precision, token: process.env[TOKEN] ?? '' };
+    log.write({ level: 'info', message: `looks for the model ${hub}`, stage });
+    const ended = await downloads
+      .run(wanted)
+      .catch((cause: Error) => ({ state: 'failed', error: cause.message }) as const);
+    if (ended.state === 'failed') throw new Error(`the model of the stage ${stage} is not downloaded: ${ended.error}`);
+  }
+}
+
+function isThere(...model: Parameters<typeof lookIntoFolder>): boolean {
+  try {
+    return lookIntoFolder(...model) !== null;
+  } catch {
+    return false;
+  }
+}
+
+async function installRequirements(flows: HeadlessFlows, runtime: string, log: Log): Promise<void> {
   const installer = new Installer();
   // A file may bring an environment that the lists go into.
   for (const plansOf of [plansOfFiles, plansOfLists]) {

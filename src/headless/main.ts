@@ -15,7 +15,7 @@ import { sharesKeptIn } from '../runtime/service/versions/shares-file.ts';
 import { type Command, EXIT, readCommand, USAGE } from './command-line.ts';
 import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
 import { readFlows } from './flow-file.ts';
-import { installRequirements } from './install.ts';
+import { install } from './install.ts';
 import { readKeys } from './keys-file.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
@@ -92,7 +92,7 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
   let served: ServedRuntime;
   try {
     served = servedBy(flows, first, endpoints, command);
-    if (command.install) await installRequirements(flows, served.id, log);
+    if (command.install) await install(flows, served.id, log);
   } catch (thrown) {
     return refuse(`does not start: ${asError(thrown).message}`);
   }

@@ -27,6 +27,7 @@ import { type GatePort, NO_GATES } from './gate-port.ts';
 import { Handover } from './handover/handover.ts';
 import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
+import { StageModels } from './install/stage-models.ts';
 import { type LiveNode, LiveNodes, liveFlows, type RunningLive } from './live-nodes.ts';
 import { logFault, logWarning, nodeRedLog } from './log.ts';
 import { Arrivals } from './request/arrivals.ts';
@@ -86,6 +87,8 @@ export class Pipeline {
     () => this.#badges.update(),
   );
   readonly trials: Trials = new Trials();
+  /** Known models that come from hubs. */
+  readonly models: StageModels;
   readonly access: AccessTable = new AccessTable(systemClock);
   /** Takes the messages of the nodes; its state is that of the flows. */
   readonly #arrivals: Arrivals;
@@ -118,6 +121,7 @@ export class Pipeline {
     this.#compiled = new CompiledHost(RED, this.access);
     this.#hold = new HttpHold(RED, clients, this.#compiled);
     this.#badges = new StatusBadges(this);
+    this.models = new StageModels(this, () => this.#badges.update());
     const log = nodeRedLog(RED);
     this.registry = new Registry({
       onChange: () => {

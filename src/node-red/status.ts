@@ -4,6 +4,7 @@ import { ModeletError } from '../core/errors.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../observe/views/snapshot.ts';
 import { batcherWords, headline, stageWords } from '../observe/views/words.ts';
 import type { GatherCounts } from '../runtime/desk/gathers.ts';
+import type { DownloadView } from '../runtime/service/models/downloads.ts';
 import type { Deployment } from './deploy/deployment.ts';
 import type { LiveNode } from './live-nodes.ts';
 
@@ -16,6 +17,7 @@ interface BadgeReader {
   readonly services: readonly { snapshot(): RuntimeSnapshot }[];
   readonly joins: { counts(id: string): GatherCounts };
   readonly gates: { badge(id: string): NodeStatus | null };
+  readonly models: { badge(stage: string): NodeStatus | null };
 }
 
 export class StatusBadges {
@@ -86,8 +88,7 @@ export class StatusBadges {
       const stage = runtime.stages.find((candidate) => candidate.id === stageId);
       if (!stage) continue;
       if (kind === 'batcher') return batcherBadge(stage);
-      // Short batches would make the badge flicker between rest and work.
-      return this.#ownOr(node, stageBadge(stage, runtime, worked.has(stage.id) ? Math.max(1, stage.busy) : stage.busy));
+      return this.#ownOr(node, this.#statusOfStage(stage, runtime, worked));
     }
     return null;
   }
@@ -95,6 +96,12 @@ export class StatusBadges {
   #ownOr(node: Node, badge: NodeStatus): NodeStatus {
     const own = this.#own.get(node);
     return own && Object.keys(own).length > 0 && badge.fill === 'green' ? own : badge;
+  }
+
+  #statusOfStage(stage: StageSnapshot, runtime: RuntimeSnapshot, worked: ReadonlySet<string>): NodeStatus {
+    const download = doesWait(stage) ? this.#shows.models.badge(stage.id) : null;
+    // Short batches would make the badge flicker between rest and work.
+    return download ?? stageBadge(stage, runtime, worked.has(stage.id) ? Math.max(1, stage.busy) : stage.busy);
   }
 }
 
@@ -124,6 +131,19 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy:
     stage.batchWarning !== undefined ||
     stage.versions.some(({ cause }) => cause === 'failures');
   return { fill: isOdd ? 'yellow' : busy > 0 ? 'blue' : 'green', shape: 'dot', text };
+}
+
+/** Whether the code that is deployed has no workers. */
+export function doesWait({ ready, successorError }: Pick<StageSnapshot, 'ready' | 'successorError'>): boolean {
+  return ready === 0 || successorError !== null;
+}
+
+/** @returns the badge of a stage whose model is on its way; null without such a download */
+export function downloadBadge(download: DownloadView | null): NodeStatus | null {
+  if (download?.state === 'waiting') return { fill: 'blue', shape: 'ring', text: 'another download first' };
+  if (download?.state !== 'running') return null;
+  const share = Math.floor((100 * download.bytes) / Math.max(1, download.of));
+  return { fill: 'blue', shape: 'ring', text: `downloading, ${share} %` };
 }
 
 export function batcherBadge(stage: StageSnapshot): NodeStatus {

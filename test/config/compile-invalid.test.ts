@@ -113,7 +113,7 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { source: 'onnx' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'onnx', path: 'm.onnx', isolation: 'thread' }, /^isolation: an ONNX model runs in native code/],
   ['stage', { source: 'onnx', path: 'm.onnx', concurrency: 2 }, /^concurrency: an ONNX model computes one batch/],
-  ['stage', { source: 'task' }, /^model: the folder of the model is missing$/],
+  ['stage', { source: 'task' }, /^model: the name or folder of the model is missing$/],
   ['stage', { source: 'task', model: 'm', isolation: 'thread' }, /^isolation: a known model runs in native code/],
   ['stage', { source: 'onnx', path: 'm.onnx', init: '[]' }, /^init: must be an object$/],
   [

@@ -2,7 +2,14 @@
 import type { NodeStatus } from 'node-red';
 import type { WorkerStatus } from '../../src/core/model.ts';
 import { gateBadge } from '../../src/gate/node-red/gate-badge.ts';
-import { batcherBadge, feedBadge, invalidBadge, metricsBadge, stageBadge } from '../../src/node-red/status.ts';
+import {
+  batcherBadge,
+  downloadBadge,
+  feedBadge,
+  invalidBadge,
+  metricsBadge,
+  stageBadge,
+} from '../../src/node-red/status.ts';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../../src/observe/views/snapshot.ts';
 
@@ -54,6 +61,7 @@ function gate(changes: Partial<GateSnapshot>): GateSnapshot {
 
 const [worker] = workers() as [WorkerStatus];
 const TOO_SLOW = 'was not ready within 60000 ms (Start timeout): 60 s so far; the next try has 120 s';
+const NOT_DOWNLOADED = 'not downloaded: N: press Download';
 const BROKEN = { ready: 0, workers: workers("classify: Predict:1: Unexpected token '}'") };
 const STOPPED = { refuses: null, engine: { state: 'error', error: 'killed by SIGKILL' } } as unknown as RuntimeSnapshot;
 const NOT_READY = { ready: 0, workers: workers() };
@@ -129,6 +137,22 @@ export const BADGES: readonly Shown[] = [
     badge: stageBadge(stage({ ...BROKEN, doesNotStart: true }), RUNTIME),
     meaning:
       'No worker starts. Requests get `stage_unavailable`. Correct the cause; a deploy, a changed file or *Restart workers* tries again',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ ready: 0, workers: workers(NOT_DOWNLOADED), doesNotStart: true }), RUNTIME),
+    meaning:
+      'The [known model](../guides/known-models.md#from-a-hub) is not there. Its dialog has the button *Download*',
+  },
+  {
+    node: 'stage',
+    badge: downloadBadge({ state: 'running', model: '', bytes: 45, of: 100, file: '' }),
+    meaning: 'The known model is on its way. The stage starts when it is there',
+  },
+  {
+    node: 'stage',
+    badge: downloadBadge({ state: 'waiting', model: '' }),
+    meaning: 'Its download begins when another has ended',
   },
   {
     node: 'stage',

@@ -156,7 +156,7 @@ describe('the reference', () => {
   test('every admin route is described, and every described one is there', async () => {
     const all = readPage('docs/reference/admin-routes.md')
       .split('\n')
-      .flatMap((line) => /^\| `(GET|POST) (\/modelets\/[^`?]+)/.exec(line)?.slice(1, 3).join(' ') ?? []);
+      .flatMap((line) => /^\| `(GET|POST|DELETE) (\/modelets\/[^`?]+)/.exec(line)?.slice(1, 3).join(' ') ?? []);
     assert.deepEqual(all.toSorted(), registeredRoutes().toSorted());
   });
 

@@ -7,4 +7,5 @@ import './pipelines/new-pipeline.test.ts';
 import './pipelines/gate-copies.test.ts';
 import './pipelines/versions.test.ts';
 import './pipelines/quick-start.test.ts';
+import './pipelines/known-model.test.ts';
 import './pipelines/openapi-page.test.ts';

@@ -1,8 +1,13 @@
 /** One Node-RED, one browser and mostly one page for all tests of a process: starting and loading them takes longest. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before } from 'node:test';
 import type { BrowserContext } from 'playwright-core';
 import { NodeRedWithEditor, type StartOptions, TestBrowser } from '../fixtures/editor.ts';
+import { FakeHub } from '../fixtures/hub.ts';
+import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
 import { EditorPage } from './editor-page.ts';
 
 declare const document: { readonly adoptedStyleSheets: object[] };
@@ -12,6 +17,8 @@ type Work = (editor: EditorPage) => Promise<void>;
 
 export interface Session {
   readonly nodeRed: NodeRedWithEditor;
+  /** The hub of `tiny/objects`, a detector, if the session has it. */
+  readonly hub: FakeHub;
   /**
    * Deploys these flows, unless the test before has deployed the same and left them so, and lets the test work with them
    * in the editor. The debug sidebar shows what runtimes have logged since. Fails on errors in the page. A test that changes more in its page than the flows takes that back.
@@ -24,6 +31,8 @@ export interface Session {
 interface SessionOptions extends StartOptions {
   /** Whether code editors complete and check JavaScript, with 7 MB of TypeScript in a worker for each dialog. */
   readonly completesCode?: boolean;
+  /** Whether Node-RED has a hub of models. */
+  readonly hasHub?: boolean;
 }
 
 const NOTHING = { contentType: 'text/javascript', body: '' };
@@ -37,14 +46,15 @@ let shared: Session | undefined;
 /** Returns the session with the usual settings. It starts before, and stops after, the file or suite that asks first. */
 export function sharedSession(): Session {
   // An example uses this module.
-  shared ??= startSession({ modules: ['jpeg-js'] });
+  shared ??= startSession({ modules: ['jpeg-js'], hasHub: true });
   return shared;
 }
 
 /** Starts Node-RED and a browser before the tests of a file or of a `describe`, and stops Node-RED afterwards. */
-export function startSession({ completesCode = false, ...options }: SessionOptions = {}): Session {
+export function startSession({ completesCode = false, hasHub = false, ...options }: SessionOptions = {}): Session {
   let nodeRed: NodeRedWithEditor | undefined;
   let context: BrowserContext | undefined;
+  let models: { readonly folder: string; readonly hub: FakeHub } | undefined;
   /** A page that shows no flows and waits for the next test. */
   let idle: EditorPage | undefined;
   /** The flows of the last test, as text, until a test fails. */
@@ -52,11 +62,15 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
 
   before(async () => {
     browser ??= TestBrowser.launch();
-    [nodeRed, { context }] = await Promise.all([NodeRedWithEditor.start(options), browser]);
+    if (hasHub) models = await startHub();
+    const settings = { ...options.settings, ...(models ? { modelets: { hub: models.hub.address } } : {}) };
+    [nodeRed, { context }] = await Promise.all([NodeRedWithEditor.start({ ...options, settings }), browser]);
   });
   after(async () => {
     await idle?.close();
     await nodeRed?.stop();
+    await models?.hub.close();
+    if (models) rmSync(models.folder, { recursive: true, force: true });
   });
 
   async function open(token?: string): Promise<EditorPage> {
@@ -119,6 +133,10 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
       assert.ok(nodeRed, 'Node-RED runs');
       return nodeRed;
     },
+    get hub(): FakeHub {
+      assert.ok(models, 'the session has a hub');
+      return models.hub;
+    },
     async inEditor(flows, work): Promise<void> {
       idle ??= await openEmpty();
       await deploy(this.nodeRed, flows);
@@ -130,6 +148,12 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
       await use(editor, work).finally(() => editor.close());
     },
   };
+}
+
+async function startHub(): Promise<{ readonly folder: string; readonly hub: FakeHub }> {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-hub-'));
+  const model = writeKnownModel(folder, KNOWN['object-detection'] as KnownModel);
+  return { folder, hub: await FakeHub.start({ 'tiny/objects': model }) };
 }
 
 /** Runs in each page as it begins. Without a graphics card, painting the steps of a transition keeps a core busy. */

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { compileFlows } from '../../src/headless/compile-flows.ts';
 import { readFlows } from '../../src/headless/flow-file.ts';
-import { installRequirements } from '../../src/headless/install.ts';
+import { install as installAll } from '../../src/headless/install.ts';
 import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import { type Installation, Installer, type InstallPlan } from '../../src/runtime/service/install/installation.ts';
 import {
@@ -134,9 +134,9 @@ describe('packages of a Python file', { skip: WITHOUT_PYTHON }, () => {
     const told: string[] = [];
     const log = Log.to(recordsTo(({ message, stage }) => told.push(`${stage}: ${message}`)));
     const compiled = compileFlows(readFlows(join(userDir, 'flows.json')));
-    await installRequirements(compiled, 'rt', log);
+    await installAll(compiled, 'rt', log);
     assert.deepEqual(told, ['one, two: installs somebody == 9.9.9, somebody>9']);
-    await installRequirements(compiled, 'rt', log);
+    await installAll(compiled, 'rt', log);
     assert.equal(told.length, 1, 'it is there');
     const requirements = ['somebody<9', 'somebody[extra]>=9', 'nobody'];
     const { installable } = await lookAtPython({ path: '', python: '', requirements }, userDir);

@@ -150,4 +150,5 @@ export const runtime = {
       description: '`listen`: id of a `tls-config` node. Blank: no TLS',
     },
   },
+  credentials: { token: { type: 'password', icon: 'key' } },
 } as const satisfies NodeSchema;

@@ -99,9 +99,9 @@ export const stage = {
       default: '',
       needed: true,
       onlyIf: { source: ['task'] },
-      icon: 'folder-open-o',
+      icon: 'cube',
       description:
-        'Folder of a known model: its configuration, its processor or tokenizer, and its weights as ONNX. Relative paths start as those of `path`',
+        'Known model: its name on a hub, `OWNER/MODEL` or `OWNER/MODEL@REVISION`, or a folder with its configuration, its processor or tokenizer, and its weights as ONNX. Relative paths start as those of `path`',
     },
     precision: {
       type: 'string',

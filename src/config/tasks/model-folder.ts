@@ -5,7 +5,7 @@ import type { TaskName } from '../../core/model.ts';
 import { TASKS } from './tasks.ts';
 
 /** Precisions of weights in the order of preference, and how the names of their files end. */
-const ENDINGS: readonly (readonly [precision: string, ending: string])[] = [
+export const ENDINGS: readonly (readonly [precision: string, ending: string])[] = [
   ['fp32', ''],
   ['q8', '_quantized'],
   ['fp16', '_fp16'],
@@ -16,7 +16,7 @@ const ENDINGS: readonly (readonly [precision: string, ending: string])[] = [
   ['bnb4', '_bnb4'],
 ];
 /** Folders of the weights: that of exports for the library, and that of others. */
-const SUBFOLDERS = ['onnx', ''] as const;
+export const SUBFOLDERS = ['onnx', ''] as const;
 
 export interface ModelFolder {
   readonly path: string;
@@ -32,7 +32,8 @@ export interface ModelFolder {
  * @throws Error that lists what the folder lacks
  */
 export function lookIntoFolder(path: string, task: TaskName, precision: string): ModelFolder {
-  if (!statSync(path).isDirectory()) throw new Error(`${path} is a file: give the folder that has it`);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new Error(`${path} is a file: give the folder that has it`);
   const missing = ['config.json', ...TASKS[task].files].filter((name) => !isFile(join(path, name)));
   const subfolder = SUBFOLDERS.find((name) => weightsIn(join(path, name)).length > 0);
   const weights = subfolder === undefined ? [] : weightsIn(join(path, subfolder));
@@ -53,7 +54,7 @@ function weightsIn(folder: string): string[] {
   }
 }
 
-function endingOf(name: string): string {
+export function endingOf(name: string): string {
   const stem = name.slice(0, -'.onnx'.length);
   return ENDINGS.find(([, ending]) => ending !== '' && stem.endsWith(ending))?.[1] ?? '';
 }

@@ -4,6 +4,7 @@
  * the folders in which relative paths are looked up. A model may also be that of a deployed stage, which its workers have open
  * anyway.
  */
+import { basename } from 'node:path';
 import type { Request, RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
 import {
@@ -14,6 +15,7 @@ import {
   whyNotCreated,
 } from '../../config/files/flow-files.ts';
 import { baseFolder, isFileOfFlows, modulesFolder, resolveModeletFile } from '../../config/folders.ts';
+import { hubFolder, hubText, parseHubName } from '../../config/tasks/hub-model.ts';
 import { lookIntoFolder } from '../../config/tasks/model-folder.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { TASK_NAMES, type TaskName } from '../../core/model.ts';
@@ -47,7 +49,9 @@ export function serveFiles(
     } catch (thrown) {
       const isCreatable = whyNotCreated(RED.settings, path, String(request.query['source'])) === null;
       const { message: error } = thrown as Error;
-      response.json({ path, exists: false, error, base: baseFolder(RED.settings), isCreatable });
+      const hub = parseHubName(path);
+      const more = hub === null ? {} : { hub: hubText(hub) };
+      response.json({ path, exists: false, error, base: baseFolder(RED.settings), isCreatable, ...more });
     }
   });
 
@@ -83,7 +87,10 @@ export function serveFiles(
 /** Returns the absolute path of a file, or of the folder of a known model, into which it looks if that may be read. */
 function resolved(RED: NodeAPI, path: string, { task, precision = 'auto' }: Request['query']): object {
   if (!TASK_NAMES.includes(task as TaskName)) return { path: resolveModeletFile(RED.settings, path) };
-  const folder = resolveModeletFile(RED.settings, path, 'folder');
+  const folder = resolveModeletFile(RED.settings, path, 'model');
+  const hub = parseHubName(path);
+  if (hub !== null && basename(folder) === hubFolder(hub))
+    return { ...lookIntoFolder(folder, task as TaskName, String(precision)), hub: hubText(hub) };
   return isFileOfFlows(RED.settings, folder)
     ? lookIntoFolder(folder, task as TaskName, String(precision))
     : { path: folder };

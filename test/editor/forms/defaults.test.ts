@@ -53,8 +53,8 @@ test('a runtime and a broker created in their dialogs have every property at its
     await editor.ok();
     const second = String((await editor.saved(stage))['runtime']);
     assert.notEqual(second, first);
-    const { broker, ...saved } = ours(await editor.saved(second));
-    assert.deepEqual({ ...saved, broker: '' }, defaults('modelet-runtime'));
+    const { broker, credentials: secrets, ...saved } = ours(await editor.saved(second));
+    assert.deepEqual([{ ...saved, broker: '' }, secrets], [defaults('modelet-runtime'), { token: '' }]);
     const { credentials, ...shared } = ours(await editor.saved(String(broker)));
     assert.deepEqual([shared, credentials], [defaults('modelet-broker'), { username: '', password: '', secret: '' }]);
   });

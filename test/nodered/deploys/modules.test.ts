@@ -1,9 +1,13 @@
-/** npm modules of stages: Node-RED is asked to install what a flow names, before the flow starts. */
+/** npm modules of stages, which Node-RED installs before a flow that names them starts, and known models, which a dialog downloads. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { FakeHub } from '../../fixtures/hub.ts';
+import { KNOWN, type KnownModel, writeKnownModel } from '../../fixtures/known-models.ts';
 import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 
@@ -20,8 +24,14 @@ interface Hooks {
 
 const TRIPLES = 'module.exports = (input) => ({ tripled: input.n * 3 });';
 
+const known = mkdtempSync(join(tmpdir(), 'modelet-known-'));
+after(() => rmSync(known, { recursive: true, force: true }));
+const hub = await FakeHub.start({ 'tiny/words': writeKnownModel(known, KNOWN['text-classification'] as KnownModel) });
+after(() => hub.close());
+
 const nodeRed = useNodeRed({
   settings: {
+    modelets: { hub: hub.address },
     externalModules: {
       modules: { allowInstall: true, denyList: ['forbidden', 'node:child_process', 'onnxruntime-*'] },
     },
@@ -171,5 +181,65 @@ describe('inline code with modules', () => {
     await write(nodeRed.userDir, 'elsewhere', "module.exports = () => 'of the user';");
     await nodeRed.deployReady(flow({ libs, isolation: 'thread' }, 'return [thrice(), require("elsewhere")()];'));
     assert.deepEqual(await triple(1), ['of the project', 'of the user']);
+  });
+});
+
+describe('a known model by its name on a hub', () => {
+  const wanted = { model: 'tiny/words', task: 'text-classification', precision: 'auto', runtime: 'runtime' };
+  const admin = async <Answer>(method: string, path: string, body?: object): Promise<Answer> => {
+    const init = { method, headers: { 'Content-Type': 'application/json' }, body: body ? JSON.stringify(body) : null };
+    const response = await fetch(`${nodeRed.url}/admin/modelets/models${path}`, init);
+    const text = await response.text();
+    return { status: response.status, ...(text === '' ? {} : (JSON.parse(text) as object)) } as Answer;
+  };
+  interface Listed {
+    readonly models: readonly { readonly folder: string; readonly model: string; readonly stages: readonly string[] }[];
+  }
+
+  test('waits for its download, and then answers', async () => {
+    hub.token = 'secret';
+    // Else the stage of the test before would go on with its code.
+    await nodeRed.deploy([]);
+    const id = 'triple';
+    const nodes = flow({ ...wanted, source: 'task', name: '' });
+    const withToken = (node: FlowNode): FlowNode => ({ ...node, credentials: { token: 'secret' } });
+    await nodeRed.deploy(nodes.map((node) => (node.type === 'modelet-runtime' ? withToken(node) : node)));
+    await until('the badge says it', () =>
+      nodeRed.badges.get(id)?.text?.startsWith('does not start: not downloaded: tiny/words'),
+    );
+    const refused = (await triple(1)) as { error: { code: string; message: string } };
+    assert.equal(refused.error.code, 'stage_unavailable');
+    assert.match(refused.error.message, /press Download in the dialog of the stage/);
+
+    assert.equal((await admin<{ code: string }>('POST', '/look', { ...wanted, token: 'wrong' })).code, 'no_access');
+    const plan = await admin<{ files: { name: string; size: number }[]; bytes: number }>('POST', '/look', wanted);
+    assert.equal(plan.files.at(-1)?.name, 'onnx/model.onnx');
+    assert.equal(
+      plan.bytes,
+      plan.files.reduce((sum, { size }) => sum + size, 0),
+    );
+    const { status } = await admin<{ status: number }>('POST', '', wanted);
+    assert.equal(status, 200);
+    await nodeRed.whenReady();
+    const [first] = (await (await nodeRed.post('/triple', { text: 'good' })).json()) as { label: string }[];
+    assert.ok(first?.label);
+
+    const { models } = await admin<Listed>('GET', '');
+    assert.deepEqual(
+      models.map(({ model, stages }) => [model, stages]),
+      [['tiny/words', ['triple']]],
+    );
+    const folder = encodeURIComponent(models[0]?.folder ?? '');
+    const remove = async (): Promise<number> => (await admin<{ status: number }>('DELETE', `/${folder}`)).status;
+    assert.equal(await remove(), 409, 'a stage uses it');
+    await nodeRed.deploy([]);
+    assert.equal(await remove(), 204);
+    assert.deepEqual((await admin<Listed>('GET', '')).models, []);
+  });
+
+  test('is not asked for without a name, and must not lead out of the folder of the models', async () => {
+    assert.equal((await admin<{ status: number }>('POST', '', { ...wanted, model: '../x' })).status, 400);
+    assert.equal((await admin<{ status: number }>('DELETE', '/..%2Fx')).status, 404);
+    assert.equal((await admin<{ status: number }>('DELETE', '/download?model=tiny/words')).status, 404);
   });
 });

@@ -1,4 +1,5 @@
 /** Makes a modelet from a known model: a folder with a model and its processor or tokenizer, and the task that it does. */
+import { lookIntoFolder } from '../../../config/tasks/model-folder.ts';
 import { TaskOptions } from '../../../config/tasks/task-options.ts';
 import { TASKS } from '../../../config/tasks/tasks.ts';
 import { systemClock } from '../../../core/clock.ts';
@@ -24,7 +25,8 @@ export const loadTask: LoadSource<TaskSource> = async (source, definition, conte
   }
 };
 
-const open: LoadSource<TaskSource> = async (source, { requireFrom }, { cpus, log }) => {
+const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log }) => {
+  const source = withWeights(stage);
   const { task, limits, soleWorker } = source;
   const libraries = await loadLibrary(requireFrom);
   const threads = limits.threads ?? (cpus ? usableThreads(cpus.length) : soleWorker ? usableThreads() : 1);
@@ -61,6 +63,20 @@ const open: LoadSource<TaskSource> = async (source, { requireFrom }, { cpus, log
     predict: (inputs, metas) => run(inputs as PreparedInput[], metas as RequestMeta[]),
   };
 };
+
+/** Finds the weights of a model from a hub. @throws Error for users: the model is not there, or not all of it */
+function withWeights(source: TaskSource): TaskSource {
+  const { hub, folder, task, precision } = source;
+  if (hub === undefined) return source;
+  try {
+    return { ...source, ...lookIntoFolder(folder, task, precision) };
+  } catch (cause) {
+    throw new Error(
+      `not downloaded: ${hub}: press Download in the dialog of the stage, or start "modelet serve" with --install (${asError(cause).message})`,
+      { cause },
+    );
+  }
+}
 
 /** Tries whether a batch answers as single calls do: padding, and quantised weights, may let inputs change each other. */
 async function batchingOf(

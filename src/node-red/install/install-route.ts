@@ -17,7 +17,7 @@ import {
 } from '../../runtime/service/install/python-packages.ts';
 
 /** Node-RED's settings about installing, as far as they count here. */
-interface InstallSettings {
+export interface InstallSettings {
   readonly externalModules?: {
     readonly modules?: {
       readonly allowInstall?: boolean;
@@ -147,8 +147,8 @@ function fileOf(RED: NodeAPI, path: unknown): string {
   }
 }
 
-/** Returns the setting that forbids to install; null if none does. */
-function whyRefused({ externalModules, editorTheme }: InstallSettings, source: unknown): string | null {
+/** Returns the setting that forbids to install what a source needs, or a model; null if none does. */
+export function whyRefused({ externalModules, editorTheme }: InstallSettings, source?: unknown): string | null {
   const { modules, palette } = externalModules ?? {};
   if (modules?.allowInstall === false) return 'externalModules.modules.allowInstall';
   if (palette?.allowInstall === false) return 'externalModules.palette.allowInstall';
