@@ -41,7 +41,9 @@ export class WholeMessage {
   /** Returns what the code uses besides the payload, for the metadata of the request. @throws ModeletError */
   parts(maxBytes: number): { readonly codec: number; readonly bytes: string } {
     const values = this.#use.keys.flatMap((key) => {
-      const value = contextOf(this.#node, key).get(key.key, key.store || undefined);
+      const value: unknown = contextOf(this.#node, key).get(key.key, key.store || undefined);
+      if (typeof value === 'function')
+        throw new ModeletError('modelet_failed', `${key.scope}.${key.key} is a function, which stays in Node-RED`);
       return value === undefined ? [] : [{ ...key, value }];
     });
     const kept: string[] = [];
