@@ -22,15 +22,23 @@
     return $('<li>').append(button);
   }
 
-  /** options: `node`, and `form`, its open dialog. Returns `close`: call it when the source has changed. */
+  /** options: `node`, and `form`, its open dialog. A known model is a folder, any other a file. */
   function attach({ node, form }) {
     const say = (key, values) => node._(`modelet-stage.files.${key}`, values);
+    const source = () => form.find('#node-input-source').val();
     const field = form.find('#node-input-path');
-    const open = form.find('#modelet-stage-browse');
-    const panel = form.find('#modelet-stage-files');
+    browse({ form, field, source, say });
+    // The file that each folder of a known model has stands for the folder.
+    browse({ form, field: form.find('#node-input-model'), source, say, isFolder: true });
+    attachCreate({ form, field, source, say });
+  }
+
+  /** Connects the button and the list behind a field. */
+  function browse({ form, field, source, say, isFolder = false }) {
+    const open = field.siblings('.modelet-browse');
+    const panel = field.siblings('.modelet-files');
     const list = panel.find('ul').attr('aria-label', say('browse'));
     const state = panel.find('[role="status"]');
-    const source = () => form.find('#node-input-source').val();
     open.attr({ 'aria-label': say('browse'), title: say('browse') });
     /** The last question; answers to earlier ones come too late. */
     let asked = null;
@@ -43,7 +51,10 @@
 
     const choose = (path) => {
       close();
-      field.val(path).trigger('change').trigger('focus');
+      field
+        .val(isFolder ? folderOf(path) || '.' : path)
+        .trigger('change')
+        .trigger('focus');
     };
 
     const describe = ({ folder, parent, roots, entries, more }) => {
@@ -90,7 +101,8 @@
       list.empty();
       panel.show();
       open.attr('aria-expanded', 'true');
-      look(folderOf(field.val().trim()), '');
+      const typed = field.val().trim();
+      look(isFolder ? typed : folderOf(typed), '');
     });
     panel.add(open).on('keydown', (event) => {
       if (!asked) return;
@@ -104,7 +116,6 @@
       event.preventDefault();
     });
     form.find('#node-input-source').on('change', close);
-    attachCreate({ form, field, source, say });
   }
 
   /** The button that creates the missing file; stage-file.js shows it. */

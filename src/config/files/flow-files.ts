@@ -65,7 +65,9 @@ export async function listFolder(settings: FolderSettings, path: string, source:
   if (!liesIn(folder, roots)) throw outside(folder);
   if (!isFolder(folder)) throw new FileError('no-folder', `${folder} is not a folder`);
   const { created, others } = endingsOf(source);
-  const suits = (name: string): boolean => [...created, ...others].includes(extname(name));
+  // The folder of a known model is found by this file.
+  const suits = (name: string): boolean =>
+    source === 'task' ? name === 'config.json' : [...created, ...others].includes(extname(name));
   const found = await readdir(folder, { withFileTypes: true });
   const entries = found.flatMap((entry): FolderEntry[] => {
     const place = join(folder, entry.name);

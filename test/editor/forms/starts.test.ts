@@ -66,6 +66,7 @@ test('a file is found in the folders that the dialog lists, by mouse and by keyb
   mkdirSync(join(userDir, 'shelf', 'inner'), { recursive: true });
   writeFileSync(join(userDir, 'shelf', 'inner', 'model.js'), 'export default (input) => input;\n');
   writeFileSync(join(userDir, 'shelf', 'notes.txt'), '');
+  writeFileSync(join(userDir, 'shelf', 'inner', 'config.json'), '{}');
   await session.inEditor([], async (editor) => {
     await editor.open(await editor.dragFromPalette('modelet-stage', 400, 100));
     const form = new Form(editor);
@@ -97,6 +98,13 @@ test('a file is found in the folders that the dialog lists, by mouse and by keyb
     await form.set({ path: 'no/such/folder.js' });
     await page.locator('#modelet-stage-browse').click();
     await entry('shelf').waitFor();
+    // The folder of a known model is found by a file that it has.
+    await form.set({ source: 'task' });
+    await page.locator('#modelet-stage-browse-model').click();
+    for (const name of ['shelf', 'inner', 'config.json']) {
+      await page.locator('#modelet-stage-folders').getByRole('button', { name, exact: true }).click();
+    }
+    assert.equal(await editor.field('model').inputValue(), 'shelf/inner');
     await editor.cancel();
   });
 });
