@@ -33,7 +33,7 @@ async function showModules(editor: EditorPage): Promise<void> {
 }
 
 async function addRow(editor: EditorPage): Promise<Record<'module' | 'variable', Locator>> {
-  await editor.page.locator('#modelet-stage-modules .red-ui-editableList-addButton').click();
+  await editor.page.locator('#modelet-stage-modules .red-ui-editableList-addButton:visible').click();
   const row = editor.page.locator(ROW).last();
   return { module: row.locator('.modelet-lib-module'), variable: row.locator('.modelet-lib-var') };
 }
@@ -81,7 +81,7 @@ test('the stage dialog lists modules, saves, exports and shows them again, and d
       'jpeg-js@0.4',
       'node:path',
     ]);
-    await editor.page.locator('#modelet-stage-modules .red-ui-editableList-item-remove').first().click();
+    await editor.page.locator('#modelet-stage-libs .red-ui-editableList-item-remove').first().click();
     await editor.ok();
     assert.deepEqual((await editor.saved(id))['libs'], libs.slice(1));
 
