@@ -17,6 +17,10 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { type HubModel, neededFiles, parseHubName } from '../../src/config/tasks/hub-model.ts';
 import { lookIntoFolder } from '../../src/config/tasks/model-folder.ts';
 import type { TaskName } from '../../src/core/model.ts';
+import { compileFlows } from '../../src/headless/compile-flows.ts';
+import { readFlows } from '../../src/headless/flow-file.ts';
+import { install } from '../../src/headless/install.ts';
+import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import { Downloads, type WantedModel } from '../../src/runtime/service/models/downloads.ts';
 import { FolderLock } from '../../src/runtime/service/models/folder-lock.ts';
 import { ModelCache } from '../../src/runtime/service/models/model-cache.ts';
@@ -251,6 +255,37 @@ test('the lock of a process that has died is taken away when it stays as it is',
   }
   await (await taken).release();
   assert.equal(existsSync(join(cache.folder, '.lock')), false);
+});
+
+test('modelet serve --install downloads the models of stages that are not there', async () => {
+  const userDir = join(folder, 'user');
+  mkdirSync(userDir);
+  writeFileSync(
+    join(userDir, 'settings.js'),
+    `module.exports = ${JSON.stringify({ modelets: { hub: hub.address } })};`,
+  );
+  const stage = { id: 's', type: 'modelet-stage', name: 'words', runtime: 'r', source: 'task', task: TASK, wires: [] };
+  const flows = [
+    { id: 'r', type: 'modelet-runtime' },
+    { ...stage, model: model.name },
+  ];
+  writeFileSync(join(userDir, 'flows.json'), JSON.stringify(flows));
+  const told: string[] = [];
+  const log = Log.to(recordsTo(({ message, stage: of }) => told.push(`${of}: ${message}`)));
+  const compiled = compileFlows(readFlows(userDir));
+  hub.token = 'secret';
+  await assert.rejects(install(compiled, 'r', log), /^Error: the model of the stage words is not downloaded: HTTP 401/);
+  process.env['MODELET_HUB_TOKEN'] = 'secret';
+  after(() => delete process.env['MODELET_HUB_TOKEN']);
+  await install(compiled, 'r', log);
+  assert.deepEqual(hub.sent, FILES);
+  hub.asked.length = 0;
+  await install(compiled, 'r', log);
+  assert.deepEqual(hub.asked, [], 'it is there, so no hub is asked');
+  assert.deepEqual(
+    told,
+    Array.from({ length: 2 }, () => 'words: looks for the model tiny/words'),
+  );
 });
 
 describe('names and files', () => {
