@@ -28,8 +28,8 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
 --runtime NAME     name or id of the runtime node whose endpoints are meant
 --keys-file FILE   JSON with the clients that may use the endpoints, and their keys
 --versions-file F  JSON in which the roll-backs of versions outlive the command; written anew when one changes
---install          first installs the requirements.txt beside the Python files of stages, by pip into .venv there, and
-                   downloads known models from hubs; MODELET_HUB_TOKEN has the token if they need one
+--install          first installs what the Python of stages needs, by pip into .venv, and downloads known models from hubs;
+                   MODELET_HUB_TOKEN has the token if they need one
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
 --stage NAME       serves only this stage; may be repeated
 --workers, --cpus  workers of each stage and their cores, instead of those in the stage's dialog
@@ -51,7 +51,7 @@ interface ServeOptions {
   readonly keysFile: string | null;
   /** Keeps the live shares of versions. */
   readonly versionsFile: string | null;
-  /** Whether to install the requirements of Python files, and to download models, first. */
+  /** Whether to install what Python needs, and to download models, first. */
   readonly install: boolean;
 }
 
