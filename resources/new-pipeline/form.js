@@ -51,11 +51,11 @@ function browsing() {
   return [open.append('<i class="fa fa-folder-open-o" aria-hidden="true"></i>'), panel];
 }
 
-/** A name for addresses: small letters, digits and hyphens. */
+/** A name for addresses: small letters, digits and hyphens. Node-RED finds no other letters in a path. */
 function slug(name) {
   const plain = name
     .toLowerCase()
-    .replace(/[^\p{L}\p{N}]+/gu, '-')
+    .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-|-$/g, '');
   return plain || 'model';
 }
@@ -154,6 +154,7 @@ function nameOf({ source, path, module, model }, text) {
   const base = (of) => window.modelet.stageFile.baseName(of).replace(/\.\w+$/, '');
   if (['file', 'python', 'onnx'].includes(source)) return base(path);
   if (source === 'module') return module.replace(/(.)@.*$/, '$1');
+  if (LANGUAGES[source]) return text('own');
   return (source === 'task' && base(model)) || text(`source.${source}`).toLowerCase();
 }
 
