@@ -6,7 +6,7 @@ import type { NodeAPI } from 'node-red';
 import { barredBySettings, type HttpSettings, httpRoot, rooted } from '../../config/http/http-settings.ts';
 import { type Graph, type HttpInNode, nodesOf } from '../../flow/graph.ts';
 import { type EndpointFacts, pathOf } from '../../flow/http/endpoints.ts';
-import { isOnlyWatched } from '../functions/blocking-watch.ts';
+import { type HookList, isOnlyWatched } from '../functions/blocking-watch.ts';
 
 type EndpointPaths = Pick<EndpointFacts, 'root' | 'barred' | 'taken'>;
 
@@ -50,7 +50,7 @@ export function httpFacts(RED: NodeAPI, graph: Graph): EndpointPaths {
 
 /** Returns a reason if anything but this package has a hook that sees messages, as a debugger does; else null. */
 export function barredByHooks(RED: NodeAPI): string | null {
-  const { hooks } = RED as unknown as { hooks: { has(name: string): boolean } };
+  const { hooks } = RED as unknown as { hooks: HookList };
   // During a deploy, the package itself has hooks, see handover.ts, and so it has while a function node blocks Node-RED.
   const isOwn = (name: string): boolean => hooks.has(`${name}.modelet`) || isOnlyWatched(hooks, name);
   const isHooked = HOOKS.some((name) => hooks.has(name) && !isOwn(name));

@@ -14,9 +14,7 @@ const SURE_MS = 200;
 const PROBE_MS = 200;
 /** The time that figures cover, and after which quiet hooks go, in ms. */
 const MINUTE_MS = 60_000;
-const HOOKS = ['onReceive', 'postReceive'] as const;
-/** Labels of the hooks in Node-RED's list: `others` where another module had such a hook before. */
-const LABELS = { alone: 'modeletWatch', others: 'modeletWatchToo' } as const;
+const LABEL = 'modeletWatch';
 
 export interface BlockingNode {
   readonly id: string;
@@ -41,8 +39,8 @@ interface WatchSettings {
   readonly modeletWatchFunctions?: boolean;
 }
 
-interface HookList {
-  add(name: string, hook: (event: ReceivedBy) => void): void;
+export interface HookList {
+  add(name: string, hook: Hook): void;
   remove(name: string): void;
   has(name: string): boolean;
 }
@@ -55,11 +53,24 @@ interface HookList {
 type BlockingState =
   | { readonly tag: 'off' }
   | { readonly tag: 'probing'; timer: Timer; due: Deadline }
-  | { readonly tag: 'watching'; timer: Timer; due: Deadline; until: Deadline; readonly label: string };
+  | { readonly tag: 'watching'; timer: Timer; due: Deadline; until: Deadline };
 
-/** Whether only this watch has a hook of this name, and no other module. */
-export function isOnlyWatched(hooks: Pick<HookList, 'has'>, name: string): boolean {
-  return hooks.has(`${name}.${LABELS.alone}`);
+type Hook = (event: ReceivedBy) => void;
+
+/** The hooks of the watch while it measures, by the list that has them. */
+const OWN: WeakMap<object, ReadonlyMap<string, Hook>> = new WeakMap();
+
+/**
+ * Whether only the watch has a hook of this name, and no other module. Node-RED tells only whether there is any, so the
+ * watch's own leaves the list for as long as this looks.
+ */
+export function isOnlyWatched(hooks: HookList, name: string): boolean {
+  const own = OWN.get(hooks)?.get(name);
+  if (!own) return false;
+  hooks.remove(`${name}.${LABEL}`);
+  const isOnly = !hooks.has(name);
+  hooks.add(`${name}.${LABEL}`, own);
+  return isOnly;
 }
 
 export class BlockingWatch {
@@ -96,7 +107,7 @@ export class BlockingWatch {
   stop(): void {
     if (this.#state.tag === 'off') return;
     this.#state.timer.cancel();
-    if (this.#state.tag === 'watching') this.#hooks.remove(`*.${this.#state.label}`);
+    if (this.#state.tag === 'watching') this.#removeHooks();
     this.#state = { tag: 'off' };
     this.#runs.clear();
   }
@@ -115,31 +126,42 @@ export class BlockingWatch {
       this.#state = hasStalled ? this.#watching(timer, due) : { tag: 'probing', timer, due };
       return;
     }
-    const { label, until } = this.#state;
+    const { until } = this.#state;
     if (hasStalled || now < until) {
-      this.#state = { tag: 'watching', label, timer, due, until: hasStalled ? now + MINUTE_MS : until };
+      this.#state = { tag: 'watching', timer, due, until: hasStalled ? now + MINUTE_MS : until };
       return;
     }
-    this.#hooks.remove(`*.${label}`);
+    this.#removeHooks();
     this.#running = null;
     this.#state = { tag: 'probing', timer, due };
   }
 
   #watching(timer: Timer, due: Deadline): BlockingState {
-    const label = HOOKS.some((name) => this.#hooks.has(name)) ? LABELS.others : LABELS.alone;
-    this.#hooks.add(`onReceive.${label}`, ({ destination: { node } }) => {
-      if (node.type !== 'function') return;
-      this.#running = { node, since: this.#clock.now(), cpu: process.cpuUsage() };
-    });
-    this.#hooks.add(`postReceive.${label}`, ({ destination: { node } }) => {
-      if (this.#running?.node !== node) return;
-      const { since, cpu } = this.#running;
-      this.#running = null;
-      const at = this.#clock.now();
-      const ms = at - since;
-      if (ms >= SURE_MS || (ms >= BLOCKS_MS && computedMs(cpu) >= ms / 2)) this.#note(node, { at, ms });
-    });
-    return { tag: 'watching', label, timer, due, until: this.#clock.now() + MINUTE_MS };
+    const own = new Map<string, Hook>([
+      ['onReceive', ({ destination: { node } }) => this.#began(node)],
+      ['postReceive', ({ destination: { node } }) => this.#ended(node)],
+    ]);
+    for (const [name, hook] of own) this.#hooks.add(`${name}.${LABEL}`, hook);
+    OWN.set(this.#hooks, own);
+    return { tag: 'watching', timer, due, until: this.#clock.now() + MINUTE_MS };
+  }
+
+  #removeHooks(): void {
+    OWN.delete(this.#hooks);
+    this.#hooks.remove(`*.${LABEL}`);
+  }
+
+  #began(node: Node): void {
+    if (node.type === 'function') this.#running = { node, since: this.#clock.now(), cpu: process.cpuUsage() };
+  }
+
+  #ended(node: Node): void {
+    if (this.#running?.node !== node) return;
+    const { since, cpu } = this.#running;
+    this.#running = null;
+    const at = this.#clock.now();
+    const ms = at - since;
+    if (ms >= SURE_MS || (ms >= BLOCKS_MS && computedMs(cpu) >= ms / 2)) this.#note(node, { at, ms });
   }
 
   #note(node: Node, run: BlockingRun): void {

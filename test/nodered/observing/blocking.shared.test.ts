@@ -1,7 +1,8 @@
 /** Function nodes that block Node-RED are found and measured, and compiled endpoints stay compiled meanwhile. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type BlockingNode, BlockingWatch } from '../../../src/node-red/functions/blocking-watch.ts';
+import { barredByHooks } from '../../../src/node-red/deploy/http-facts.ts';
+import { type BlockingNode, BlockingWatch, type HookList } from '../../../src/node-red/functions/blocking-watch.ts';
 import { pipelineOf } from '../../../src/node-red/pipeline.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { endpoint, func, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
@@ -40,7 +41,7 @@ describe('function nodes', () => {
 
   test('are measured only while the loop stalls, and for a minute behind', () => {
     const clock = new FakeClock();
-    const { hooks } = red.red as unknown as { hooks: { has(name: string): boolean; remove(name: string): void } };
+    const { hooks } = red.red as unknown as { hooks: HookList };
     pipelineOf(red.red as never).functions.stop();
     let lateMs = 0;
     const late = { now: () => clock.now() + lateMs, at: (at: number, wake: () => void) => clock.at(at, wake) };
@@ -54,6 +55,11 @@ describe('function nodes', () => {
     assert.equal(hooks.has('onReceive'), true);
     clock.advance(59_000);
     assert.equal(hooks.has('onReceive'), true);
+    assert.equal(barredByHooks(red.red as never), null, 'its own hooks look at no message');
+    hooks.add('onReceive.test', () => {});
+    assert.match(String(barredByHooks(red.red as never)), /a message hook or a debugger looks at messages/);
+    hooks.remove('onReceive.test');
+    assert.equal(barredByHooks(red.red as never), null);
     clock.advance(2_000);
     assert.deepEqual([hooks.has('onReceive'), hooks.has('postReceive'), clock.pending], [false, false, 1]);
     watch.stop();
