@@ -40,6 +40,9 @@
       for (const next of [...(node.wires ?? []).flat(), node.group, node.page, node.ui, node.theme]) keep(next);
     };
     keep(flow.find(({ type }) => type === 'modelet-metrics').id);
+    // Those that set up the charts when the flows start.
+    const leadsThere = ({ wires = [] }) => wires.flat().some((id) => kept.has(id));
+    for (const node of flow.filter(({ type }) => type === 'inject')) if (leadsThere(node)) keep(node.id);
     return kept;
   }
 
