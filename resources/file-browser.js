@@ -35,7 +35,8 @@
 
   /** Connects the button and the list behind a field. */
   function browse({ form, field, source, say, isFolder = false }) {
-    const open = field.siblings('.modelet-browse');
+    // The tip of the row stands between them in the page.
+    const open = field.siblings('.modelet-browse').insertAfter(field);
     const panel = field.siblings('.modelet-files');
     const list = panel.find('ul').attr('aria-label', say('browse'));
     const state = panel.find('[role="status"]');
