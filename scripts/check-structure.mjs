@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join, posix } from 'node:path';
 import { root } from './runtimes.mjs';
+import { testFiles } from './testing/files.mjs';
 
 /**
  * Floors, lowest first. A room may import, types included, only itself and rooms of lower floors. A room is a folder of
@@ -117,6 +118,7 @@ const faults = [
   ...circles(),
   ...folderFaults(),
   ...forgottenTests(),
+  ...waitingTests(),
   ...smallFaults(),
   ...nameFaults(),
   ...commentFaults(),
@@ -306,4 +308,16 @@ function forgottenTests() {
   return tests
     .filter((name) => name.includes('/') && !entries.some((text) => text.includes(`'./${name}'`)))
     .map((name) => `test/editor/${name}: no test file directly in test/editor imports it, so it never runs`);
+}
+
+/** Returns the test files that run together with others, see scripts/testing/together.mjs, and could not be loaded so. */
+function waitingTests() {
+  return testFiles('test', 'ts')
+    .filter(({ marks, inProcess }) => marks.has('shared') || inProcess)
+    .filter(({ file }) =>
+      /^(?:(?:export )?(?:const|let) [^\n]*? = \(?await |await |\} = \(?await )/m.test(
+        readFileSync(join(root, file), 'utf8'),
+      ),
+    )
+    .map(({ file }) => `${file} runs together with others, so it can have no await outside a test or hook`);
 }

@@ -45,6 +45,8 @@ const ENDPOINTS: readonly Endpoint[] = [
 
 describe('deploys of flows of many shapes', () => {
   const red = useNodeRed({
+    // Its hooks would look like those of a deploy.
+    settings: { modeletWatchFunctions: false },
     prepare: async () => {
       upstream = createServer((asked, response) => {
         setTimeout(() => {

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import { READY } from '../../fixtures/badges.ts';
 import { TAB } from '../../fixtures/flow.ts';
 import { KNOWN, writeKnownModel } from '../../fixtures/known-models.ts';
@@ -21,8 +21,10 @@ import { repositoryRoot } from '../../fixtures/repository.ts';
 type Say = (key: string, values?: Readonly<Record<string, unknown>>) => string;
 type Tools = Readonly<Record<string, unknown>>;
 
-const module = pathToFileURL(join(repositoryRoot, 'resources', 'new-pipeline', 'flow.js')).href;
-const { pipelineFlow } = (await import(module)) as { pipelineFlow(answers: object, tools: Tools): FlowNode[] };
+const require = createRequire(import.meta.url);
+const { pipelineFlow } = require(join(repositoryRoot, 'resources', 'new-pipeline', 'flow.js')) as {
+  pipelineFlow(answers: object, tools: Tools): FlowNode[];
+};
 const catalog = JSON.parse(
   readFileSync(join(repositoryRoot, 'nodes', 'locales', 'en-US', 'modelet-sidebar.json'), 'utf8'),
 ) as { 'modelet-sidebar': { new: object } };
