@@ -74,12 +74,12 @@ test('a stage saved before its properties existed is valid, and its dialog shows
     await form.unfold();
     const { runtime: _runtime, setup: _setup, teardown: _teardown, code: _code, ...others } = defaults('modelet-stage');
     // Not in a field.
-    const { libs, versions, shares, ...shown } = others;
+    const { libs, requirements, versions, shares, ...shown } = others;
     assert.deepEqual(await form.get(Object.keys(shown)), asShown(shown));
     await editor.ok();
     const { runtime: _, code, ...saved } = ours(await editor.saved(stage.id));
-    const lists = { libs: saved['libs'], versions: saved['versions'], shares: saved['shares'] };
-    assert.deepEqual(lists, { libs, versions, shares });
+    const lists = ['libs', 'requirements', 'versions', 'shares'].map((name) => saved[name]);
+    assert.deepEqual(lists, [libs, requirements, versions, shares]);
     assert.deepEqual(asShown({ ...others, ...saved }), asShown({ ...others, setup: '', teardown: '' }));
     assert.equal(code, old.code);
   });

@@ -154,7 +154,7 @@ test('a property in the table and the texts has a row with its label, unit, tip 
 
 test('every property has a field in its dialog, and a text for each reason against it', () => {
   /** Lists with a separate part in the dialog. */
-  const lists = new Set(['libs', 'clients', 'versions', 'shares']);
+  const lists = new Set(['libs', 'requirements', 'clients', 'versions', 'shares']);
   for (const [type, { properties, credentials = {} }] of Object.entries(NODE_SCHEMAS)) {
     const page = readFileSync(join(DIST, 'nodes', `${type}.html`), 'utf8');
     const prefix = isConfig(type as NodeType) ? 'node-config-input' : 'node-input';

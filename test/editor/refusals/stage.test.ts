@@ -122,7 +122,7 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
     assert.deepEqual((await editor.saved(id))['libs'], [], 'Node-RED would install modules that no code uses');
     assert.equal((await editor.saved(id))['python'], 'python3.12');
-    await assertBounds(editor, id, 'modelet-stage');
+    await assertBounds(editor, id, 'modelet-stage', (property) => (property === 'outputs' ? { source: 'inline' } : {}));
   });
 });
 
