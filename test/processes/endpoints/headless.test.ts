@@ -214,7 +214,10 @@ describe('modelet serve', () => {
     assert.equal((await post(`${url}/one`, {})).status, 404);
     const documented = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: object };
     assert.deepEqual(Object.keys(documented.paths), ['/two']);
-    const ready = log().filter(({ message }) => /^ready, pid/.test(String(message)));
+    const ready = await until('the log has its worker', () => {
+      const found = log().filter(({ message }) => /^ready, pid/.test(String(message)));
+      return found.length > 0 && found;
+    });
     assert.deepEqual(new Set(ready.map(({ stage }) => stage)), new Set(['two']));
   });
 
