@@ -2,7 +2,5 @@
 import './forms/stage-fields.test.ts';
 import './forms/defaults.test.ts';
 import './forms/width.test.ts';
-import './forms/starts.test.ts';
 import './forms/dialogs.test.ts';
 import './forms/versions.test.ts';
-import './forms/new-property.test.ts';
