@@ -22,7 +22,8 @@ const session = sharedSession();
 
 const SIZE = { width: 1280, height: 800 };
 const REQUESTS = 300;
-const MOST_CLICKS = 10;
+/** A double click is one. */
+const MOST_CLICKS = 4;
 
 function read<T>(folder: string, ...path: string[]): T {
   return JSON.parse(readFileSync(join(repositoryRoot, folder, ...path), 'utf8')) as T;
@@ -183,15 +184,18 @@ async function axeViolations(): Promise<string[]> {
   return (await axe.run()).violations.map(({ id }) => id);
 }
 
-test("a stage of one's own answers over HTTP after at most ten clicks and one line of code", async () => {
+test("a stage of one's own answers over HTTP after at most four clicks and one line of code", async () => {
   const { nodeRed } = session;
   await session.inEditor(flow, async (editor) => {
     await editor.page.evaluate(() => {
       globalThis.clicks = 0;
-      globalThis.addEventListener('mousedown', () => (globalThis.clicks += 1), { capture: true });
+      const count = ({ detail }: { detail: number }) => (globalThis.clicks += detail > 1 ? 0 : 1);
+      globalThis.addEventListener('mousedown', count, { capture: true });
     });
     await editor.open(idOf('modelet-stage', 'mine'));
-    await editor.typeCode('code', 'return { words: input.text.split(" ").length };');
+    await editor.page.locator('#modelet-stage-code-editor .view-lines').click();
+    await editor.page.keyboard.press('ControlOrMeta+a');
+    await editor.page.keyboard.insertText('return { words: input.text.split(" ").length };');
     await editor.ok();
     await editor.deploy();
     await until('the new line answers', async () => {
