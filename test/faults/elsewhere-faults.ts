@@ -239,7 +239,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'the keys of a runtime are missing or wrong where `modelet serve` starts',
     requests: 'none: no client is let in by mistake',
     recovery: 'it ends and says why, without the text of a key',
-    suite: 'processes/endpoints/headless',
+    suite: 'processes/endpoints/headless.once',
     test: 'lets in the clients of a keys file alone, and counts them by name',
   },
   {
