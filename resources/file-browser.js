@@ -24,23 +24,31 @@
 
   /** options: `node`, and `form`, its open dialog. A known model is a folder, any other a file. */
   function attach({ node, form }) {
-    const say = (key, values) => node._(`modelet-stage.files.${key}`, values);
-    const source = () => form.find('#node-input-source').val();
-    const field = form.find('#node-input-path');
-    browse({ form, field, source, say });
-    // The file that each folder of a known model has stands for the folder.
-    browse({ form, field: form.find('#node-input-model'), source, say, isFolder: true });
-    attachCreate({ form, field, source, say });
+    browse({ node, form });
+    browse({ node, form, property: 'model', ids: ['modelet-stage-browse-model', 'modelet-stage-folders'] });
+    attachCreate({ ...asking(node, form), form, field: form.find('#node-input-path') });
   }
 
-  /** Connects the button and the list behind a field. */
-  function browse({ form, field, source, say, isFolder = false }) {
-    // The tip of the row stands between them in the page.
-    const open = field.siblings('.modelet-browse').insertAfter(field);
-    const panel = field.siblings('.modelet-files');
-    const list = panel.find('ul').attr('aria-label', say('browse'));
-    const state = panel.find('[role="status"]');
-    open.attr({ 'aria-label': say('browse'), title: say('browse') });
+  function asking(node, form) {
+    const say = (key, values) => node._(`modelet-stage.files.${key}`, values);
+    return { say, source: () => form.find('#node-input-source').val() };
+  }
+
+  /** Puts a button behind the field of a path, which opens a list of the folders below. `ids`: those of button and list. */
+  function browse({ node, form, property = 'path', ids = ['modelet-stage-browse', 'modelet-stage-files'] }) {
+    const { say, source } = asking(node, form);
+    const field = form.find(`#node-input-${property}`);
+    // The file that each folder of a known model has stands for the folder.
+    const isFolder = property === 'model';
+    const [openId, panelId] = ids;
+    const list = $('<ul>').attr('aria-label', say('browse'));
+    const state = $('<div class="modelet-hint" role="status">');
+    const panel = $('<div class="modelet-indented modelet-files" tabindex="-1">').attr('id', panelId).hide();
+    panel.append('<div class="modelet-path"></div>', list, state);
+    const open = $('<button type="button" class="red-ui-button" aria-expanded="false">')
+      .attr({ id: openId, 'aria-controls': panelId, 'aria-label': say('browse'), title: say('browse') })
+      .append('<i class="fa fa-folder-open-o" aria-hidden="true"></i>');
+    field.after(' ', open, panel);
     /** The last question; answers to earlier ones come too late. */
     let asked = null;
 
@@ -140,5 +148,5 @@
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.fileBrowser = { attach };
+  window.modelet.fileBrowser = { attach, browse };
 })();

@@ -43,14 +43,6 @@ function hint() {
   return $('<div class="modelet-hint" role="status">');
 }
 
-/** The button and the list of folders, as resources/file-browser.js finds them. */
-function browsing() {
-  const panel = $('<div class="modelet-indented" id="modelet-stage-files" tabindex="-1">').hide();
-  panel.append('<div class="modelet-path"></div><ul></ul><div class="modelet-hint" role="status"></div>');
-  const open = $('<button type="button" id="modelet-stage-browse" class="red-ui-button" aria-expanded="false">');
-  return [open.append('<i class="fa fa-folder-open-o" aria-hidden="true"></i>'), panel];
-}
-
 /** A name for addresses: small letters, digits and hyphens. Node-RED finds no other letters in a path. */
 function slug(name) {
   const plain = name
@@ -84,7 +76,7 @@ function makeRows(text) {
   const controls = {
     source: [choice('source', options('source', SOURCES)), hint()],
     code: $('<div>').attr('id', idOf('code')),
-    path: [field('path').css('width', 'calc(100% - var(--modelet-indent) - 50px)'), ...browsing()],
+    path: field('path').css('width', 'calc(100% - var(--modelet-indent) - 50px)'),
     module: field('module'),
     task: choice('task', tasks),
     model: field('model'),
@@ -195,7 +187,7 @@ export function makeForm(text) {
     answers,
     /** Call when it is in the page. */
     shown() {
-      window.modelet.fileBrowser.attach({ node: { _: stageText }, form: element });
+      window.modelet.fileBrowser.browse({ node: { _: stageText }, form: element });
       element.on('change input', 'select, input', follow);
       follow();
       element.find('select').first().trigger('focus');

@@ -84,6 +84,12 @@ test('a second one, by the keys, has its file created and takes the runtime that
     assert.deepEqual([stage['name'], stage['path'], stage['runtime']], ['by-dialog', 'made/by-dialog.js', 'runtime']);
 
     await editor.choose('modelet-menu-new');
+    await choose(editor, 'source', 'file');
+    const path = editor.page.locator(`${DIALOG} #node-input-path`);
+    await path.fill('made/other.js');
+    await editor.page.locator(`${DIALOG} #modelet-stage-browse`).click();
+    await editor.page.locator(`${DIALOG} #modelet-stage-files`).getByRole('button', { name: 'by-dialog.js' }).click();
+    assert.equal(await path.inputValue(), 'made/by-dialog.js');
     await choose(editor, 'source', 'python-code');
     await choose(editor, 'call', 'camera');
     const typed = await editor.saved(idOf(await create(editor), 'modelet-stage'));
