@@ -10,6 +10,7 @@ import { canEnd } from './reachable-end.ts';
 import {
   isChanged,
   isFunction,
+  isPromise,
   keysTaken,
   mayRunLater,
   memberKey,
@@ -55,6 +56,8 @@ export interface CodeReading {
   readonly properties: ReadonlySet<string>;
   /** Uses that give a stage whole messages, as a text for people. */
   readonly whys: readonly string[];
+  /** Whether it uses the context stores, or sends, reports or ends by `node`: only function nodes had these before. */
+  readonly isOfFunctionNode: boolean;
   /** Whether something may read or change any property. */
   readonly isWhole: boolean;
   readonly keys: readonly ContextKey[];
@@ -108,7 +111,7 @@ export function namesIn(text: string): ReadonlyMap<string, number> {
 export function readFunctionCode(text: string, tab: Obstacle['tab']): CodeReading {
   const found: Found = {
     ...{ obstacles: [], variables: new Set(), properties: new Set(), whys: [], keys: [], returns: new Set() },
-    ...{ isWhole: false, writes: false, sends: false, waits: false, takesInput: false },
+    ...{ isOfFunctionNode: false, isWhole: false, writes: false, sends: false, waits: false, takesInput: false },
   };
   try {
     new CodeReader(found, text, tab).read(parseBody(text));
@@ -168,7 +171,7 @@ class CodeReader {
     else if (name === 'msg') this.#message(node, member, ancestors);
     else if (name === 'env') this.#env(node, member, ancestors);
     else if (name === 'input') this.#found.takesInput = true;
-    else if (SCHEDULES.has(name) && !this.#found.waits && !isInPromise(ancestors)) this.#add('timer', node);
+    else if (SCHEDULES.has(name) && !this.#found.waits && !ancestors.some(isPromise)) this.#add('timer', node);
   }
 
   /** Only a run has values of the context stores, and only those that its code names. */
@@ -179,7 +182,7 @@ class CodeReader {
       this.#add('context', node, member ?? node);
       return;
     }
-    this.#found.whys.push(`uses ${node.name}.${method}`);
+    this.#usesOfFunctionNode(`${node.name}.${method}`);
     const scope = node.name as ContextScope;
     const [first, second] = call.arguments;
     if (method !== 'get') this.#found.writes = true;
@@ -210,7 +213,7 @@ class CodeReader {
     const reports = key === 'error' && (callOf(member, ancestors)?.arguments.length ?? 0) > 1;
     if (!reports && key !== 'send' && key !== 'status' && key !== 'done') return;
     if (this.#tab !== 'code' || (!this.#found.waits && mayRunLater(ancestors))) this.#add('send', node, member ?? node);
-    else this.#found.whys.push(`uses node.${key}`);
+    else this.#usesOfFunctionNode(`node.${key}`);
     if (key === 'send' || key === 'status') this.#found.sends = true;
   }
 
@@ -224,6 +227,11 @@ class CodeReader {
     const taken = keysTaken(node, ancestors.at(-2));
     if (taken) for (const key of taken) this.#uses(key, false);
     else if (!isResult(node, ancestors) && !isSent(ancestors.at(-2))) this.#uses(null, false);
+  }
+
+  #usesOfFunctionNode(member: string): void {
+    this.#found.isOfFunctionNode = true;
+    this.#found.whys.push(`uses ${member}`);
   }
 
   /** @param key null: any */
@@ -273,12 +281,6 @@ function textsIn(value: AnyNode | undefined): string[] {
   if (value?.type !== 'ArrayExpression') return [];
   const texts = value.elements.flatMap((one) => textsIn(one ?? undefined));
   return texts.length === value.elements.length ? texts : [];
-}
-
-function isInPromise(ancestors: readonly AnyNode[]): boolean {
-  return ancestors.some(
-    (node) => node.type === 'NewExpression' && node.callee.type === 'Identifier' && node.callee.name === 'Promise',
-  );
 }
 
 function isNothing(value: AnyNode): boolean {

@@ -25,11 +25,11 @@ export function messageUseOf(code: string, outputs: number): MessageUse | null {
  * Code returns messages if it returns the message that it got, has several outputs, or uses what only function nodes had
  * before; unless it takes its `input` as code of a stage does.
  */
-export function returnsOf({ takesInput, returns, whys }: CodeReading, outputs: number): MessageUse['returns'] {
+export function returnsOf(
+  { takesInput, returns, isOfFunctionNode }: CodeReading,
+  outputs: number,
+): MessageUse['returns'] {
   if (takesInput) return 'value';
-  const isOfFunctionNode = whys.some(
-    (why) => why.startsWith('uses node.') || /^uses (flow|global|context)\./.test(why),
-  );
   // Code that never returns anything is the end of a flow.
   const returnsNothing = returns.size === 1 && returns.has('nothing');
   const isOfMessages = returns.has('message') || returnsNothing || outputs > 1 || isOfFunctionNode;

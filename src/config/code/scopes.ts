@@ -68,7 +68,7 @@ export function isFunction({ type }: AnyNode): boolean {
 }
 
 /** Code that waits for a timer in a promise is over when the run is. */
-function isPromise(node: AnyNode): boolean {
+export function isPromise(node: AnyNode): boolean {
   return node.type === 'NewExpression' && node.callee.type === 'Identifier' && node.callee.name === 'Promise';
 }
 
