@@ -1,5 +1,4 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
-import { basename } from 'node:path';
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
 import { messageUseOf, variablesOf } from './code/message-use.ts';
@@ -13,7 +12,7 @@ import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
-import { hubFolder, hubText, parseHubName } from './tasks/hub-model.ts';
+import { hubModelIn, hubText } from './tasks/hub-model.ts';
 import { lookIntoFolder } from './tasks/model-folder.ts';
 import { parseTaskInit } from './tasks/task-options.ts';
 import { INPUT_TYPES, TASKS } from './tasks/tasks.ts';
@@ -155,11 +154,10 @@ function compileTask(stage: StageSettings, init: unknown, workers: number, resol
   const given = stage.model.trim();
   if (given === '') throw invalid('model: the name or folder of the model is missing');
   const folder = readProperty('model', () => resolve(given, 'model'));
-  const hub = parseHubName(given);
+  const hub = hubModelIn(folder, given);
   const rest = { ...parseTaskInit(task, init), soleWorker: workers === 1 };
   // It may come later: the workers look.
-  if (hub !== null && basename(folder) === hubFolder(hub))
-    return { kind: 'task', task, folder, subfolder: '', precision, hub: hubText(hub), ...rest };
+  if (hub !== null) return { kind: 'task', task, folder, subfolder: '', precision, hub: hubText(hub), ...rest };
   const { path, ...weights } = readProperty('model', () => lookIntoFolder(folder, task, precision));
   return { kind: 'task', task, folder: path, ...weights, ...rest };
 }

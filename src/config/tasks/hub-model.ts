@@ -1,5 +1,5 @@
 /** Known models on a hub: their names, their folders in the cache, and which of their files a task needs. Pure. */
-import { posix } from 'node:path';
+import { basename, posix } from 'node:path';
 import type { TaskName } from '../../core/model.ts';
 import { ENDINGS, endingOf, SUBFOLDERS } from './model-folder.ts';
 import { TASKS } from './tasks.ts';
@@ -48,6 +48,12 @@ export function hubText({ name, revision }: HubModel): string {
 /** Returns the name of the model's folder in the cache. Hubs have no names with two hyphens. */
 export function hubFolder({ name, revision }: HubModel): string {
   return `${name.replace('/', '--')}@${encodeURIComponent(revision)}`;
+}
+
+/** Returns the model on a hub that a text names if this is its folder; null for a folder of the user. */
+export function hubModelIn(folder: string, text: string): HubModel | null {
+  const model = parseHubName(text);
+  return model !== null && basename(folder) === hubFolder(model) ? model : null;
 }
 
 /** Whether the name of a file stays within its folder, on every platform. */

@@ -4,7 +4,6 @@
  * the folders in which relative paths are looked up. A model may also be that of a deployed stage, which its workers have open
  * anyway.
  */
-import { basename } from 'node:path';
 import type { Request, RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
 import {
@@ -15,7 +14,7 @@ import {
   whyNotCreated,
 } from '../../config/files/flow-files.ts';
 import { baseFolder, isFileOfFlows, modulesFolder, resolveModeletFile } from '../../config/folders.ts';
-import { hubFolder, hubText, parseHubName } from '../../config/tasks/hub-model.ts';
+import { hubModelIn, hubText, parseHubName } from '../../config/tasks/hub-model.ts';
 import { lookIntoFolder } from '../../config/tasks/model-folder.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { TASK_NAMES, type TaskName } from '../../core/model.ts';
@@ -88,9 +87,8 @@ export function serveFiles(
 function resolved(RED: NodeAPI, path: string, { task, precision = 'auto' }: Request['query']): object {
   if (!TASK_NAMES.includes(task as TaskName)) return { path: resolveModeletFile(RED.settings, path) };
   const folder = resolveModeletFile(RED.settings, path, 'model');
-  const hub = parseHubName(path);
-  if (hub !== null && basename(folder) === hubFolder(hub))
-    return { ...lookIntoFolder(folder, task as TaskName, String(precision)), hub: hubText(hub) };
+  const hub = hubModelIn(folder, path);
+  if (hub !== null) return { ...lookIntoFolder(folder, task as TaskName, String(precision)), hub: hubText(hub) };
   return isFileOfFlows(RED.settings, folder)
     ? lookIntoFolder(folder, task as TaskName, String(precision))
     : { path: folder };

@@ -128,8 +128,14 @@ export async function bytesHeld(path: string): Promise<number> {
 export async function pause(ms: number, signal: AbortSignal, clock: Clock = systemClock): Promise<void> {
   signal.throwIfAborted();
   await new Promise<void>((resolve) => {
-    clock.at(clock.now() + ms, resolve);
-    signal.addEventListener('abort', () => resolve(), { once: true });
+    const end = (): void => {
+      timer.cancel();
+      // A download may pause often, and its signal lives as long.
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = clock.at(clock.now() + ms, end);
+    signal.addEventListener('abort', end);
   });
   signal.throwIfAborted();
 }

@@ -53,7 +53,7 @@ type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
 export class Hub {
   readonly #addresses: readonly URL[];
   readonly #token: string;
-  #dispatcher: Promise<Dispatcher> | null = null;
+  #dispatcher: Dispatcher | null = null;
   /** The address that has listed the model. */
   #used: URL;
 
@@ -122,7 +122,7 @@ export class Hub {
   }
 
   async close(): Promise<void> {
-    await (await this.#dispatcher)?.destroy();
+    await this.#dispatcher?.destroy();
   }
 
   /** Follows redirects. */
@@ -151,10 +151,9 @@ export class Hub {
     };
     try {
       const { request, EnvHttpProxyAgent } = await import('undici');
-      this.#dispatcher ??= Promise.resolve(
-        new EnvHttpProxyAgent({ connect: { timeout: CONNECT_MS }, headersTimeout: SILENT_MS, bodyTimeout: SILENT_MS }),
-      );
-      return await request(url, { headers, signal, dispatcher: await this.#dispatcher });
+      const limits = { connect: { timeout: CONNECT_MS }, headersTimeout: SILENT_MS, bodyTimeout: SILENT_MS };
+      this.#dispatcher ??= new EnvHttpProxyAgent(limits);
+      return await request(url, { headers, signal, dispatcher: this.#dispatcher });
     } catch (thrown) {
       throw unreachable(thrown, url);
     }
