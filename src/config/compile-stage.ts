@@ -1,5 +1,5 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
-import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import type { PayloadSchema, WorkerPlacement } from '../core/model.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
 import { messageUseOf, variablesOf } from './code/message-use.ts';
 import { parseSchemaText } from './formats/json.ts';
@@ -12,6 +12,7 @@ import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
+import type { StageSource } from './stage-source.ts';
 import { hubModelIn, hubText } from './tasks/hub-model.ts';
 import { lookIntoFolder } from './tasks/model-folder.ts';
 import { parseTaskInit } from './tasks/task-options.ts';

@@ -1,8 +1,8 @@
 /** Names of modules on the server, which knows the modules of Node.js itself. */
 
 import { isBuiltin } from 'node:module';
-import type { ModuleBinding } from '../core/model.ts';
 import { checkVariables, splitModule } from './formats/module-names.ts';
+import type { ModuleBinding } from './stage-source.ts';
 
 /**
  * Returns the module's name for an `import`: without its version.

@@ -1,5 +1,5 @@
 /** Parses the options in the `init` of an ONNX stage. */
-import type { OnnxOptions } from '../core/model.ts';
+import type { OnnxOptions } from './stage-source.ts';
 import { invalid } from './validate.ts';
 
 type Check = readonly [isValid: (value: unknown) => boolean, what: string];

@@ -9,13 +9,13 @@ import type {
   ModeletDescription,
   PayloadSchema,
   RemotePlace,
-  StageSource,
   WorkerPlacement,
 } from '../core/model.ts';
 import type { Route } from '../core/routes/route.ts';
 import type { StageVersions } from '../core/versions.ts';
 import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 import { stage } from './schemas/stage.ts';
+import type { StageSource } from './stage-source.ts';
 
 type Reader = 'engine' | 'modelet';
 

@@ -4,8 +4,8 @@
  */
 import { dirname, isAbsolute, join } from 'node:path';
 import type { StageConfig } from '../config/compile-stage.ts';
+import type { StageSource } from '../config/stage-source.ts';
 import { asError, ModeletError } from '../core/errors.ts';
-import type { StageSource } from '../core/model.ts';
 import { placesOf, standingOf } from './search-path.ts';
 
 /** Code of the dialog has no path. */

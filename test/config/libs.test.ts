@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { createContext, runInContext } from 'node:vm';
 import * as formats from '../../src/config/formats/module-names.ts';
 import { parseLibs } from '../../src/config/modules.ts';
-import type { ModuleBinding } from '../../src/core/model.ts';
+import type { ModuleBinding } from '../../src/config/stage-source.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 interface Dialog {

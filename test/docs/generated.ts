@@ -6,9 +6,9 @@
  *   <!-- end -->
  */
 
+import { TASK_NAMES, type TaskName } from '../../src/config/stage-source.ts';
 import { TASKS, type TaskForm } from '../../src/config/tasks/tasks.ts';
 import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
-import { TASK_NAMES, type TaskName } from '../../src/core/model.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
 import { FRAME_TYPES, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
 import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../fixtures/node-schemas.ts';

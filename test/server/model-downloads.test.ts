@@ -14,9 +14,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import type { TaskName } from '../../src/config/stage-source.ts';
 import { type HubModel, neededFiles, parseHubName } from '../../src/config/tasks/hub-model.ts';
 import { lookIntoFolder } from '../../src/config/tasks/model-folder.ts';
-import type { TaskName } from '../../src/core/model.ts';
 import { compileFlows } from '../../src/headless/compile-flows.ts';
 import { readFlows } from '../../src/headless/flow-file.ts';
 import { install } from '../../src/headless/install.ts';

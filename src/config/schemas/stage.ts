@@ -1,5 +1,5 @@
 /** Settings of a stage: one modelet and its workers. */
-import { TASK_NAMES } from '../../core/model.ts';
+import { TASK_NAMES } from '../stage-source.ts';
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
 const TIME = { type: 'integer', minimum: 0, maximum: MAX_TIMEOUT_MS, unit: 'ms' } as const;

@@ -1,6 +1,6 @@
 /** Known models on a hub: their names, their folders in the cache, and which of their files a task needs. Pure. */
 import { basename, posix } from 'node:path';
-import type { TaskName } from '../../core/model.ts';
+import type { TaskName } from '../stage-source.ts';
 import { ENDINGS, endingOf, SUBFOLDERS } from './model-folder.ts';
 import { TASKS } from './tasks.ts';
 

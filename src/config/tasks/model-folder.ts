@@ -1,7 +1,7 @@
 /** Looks into the folder of a known model: which precisions it has, and what it lacks. Reads no file but the configuration. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TaskName } from '../../core/model.ts';
+import type { TaskName } from '../stage-source.ts';
 import { TASKS } from './tasks.ts';
 
 /** Precisions of weights in the order of preference, and how the names of their files end. */

@@ -1,7 +1,8 @@
 /** Reads the options of a known model: those in the `init` of its stage, and those of a request. */
 import { ModeletError } from '../../core/errors.ts';
-import { type PayloadSchema, TASK_NAMES, type TaskLimits, type TaskName } from '../../core/model.ts';
+import type { PayloadSchema } from '../../core/model.ts';
 import { compilePayloadSchema, type PayloadCheck } from '../payload-schema.ts';
+import { TASK_NAMES, type TaskLimits, type TaskName } from '../stage-source.ts';
 import { invalid } from '../validate.ts';
 import { TASKS, type TaskInput, type TaskOption } from './tasks.ts';
 

@@ -3,7 +3,8 @@
  * task: what goes in, which options it has, how the library is called, and what comes out. The dialog, the check at a
  * deploy, the worker and the documents read this table.
  */
-import type { PayloadSchema, TaskName } from '../../core/model.ts';
+import type { PayloadSchema } from '../../core/model.ts';
+import type { TaskName } from '../stage-source.ts';
 
 /** The inputs that a task takes, see worker/tasks/inputs.ts. */
 export type TaskInput = 'picture' | 'text' | 'question' | 'prompt' | 'sound';

@@ -4,8 +4,9 @@ import { homedir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parsePins } from '../../config/formats/pins.ts';
 import type { PlannedStage } from '../../config/stage-definition.ts';
+import type { StageSource } from '../../config/stage-source.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { StageSource, WorkerPlacement } from '../../core/model.ts';
+import type { WorkerPlacement } from '../../core/model.ts';
 import { BUILD_ID } from '../../process/build-id.ts';
 import { type PublishedStage, type StageFile, sha256Of } from '../entries.ts';
 

@@ -14,10 +14,10 @@ import {
   whyNotCreated,
 } from '../../config/files/flow-files.ts';
 import { baseFolder, isFileOfFlows, modulesFolder, resolveModeletFile } from '../../config/folders.ts';
+import { TASK_NAMES, type TaskName } from '../../config/stage-source.ts';
 import { hubModelIn, hubText, parseHubName } from '../../config/tasks/hub-model.ts';
 import { lookIntoFolder } from '../../config/tasks/model-folder.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
-import { TASK_NAMES, type TaskName } from '../../core/model.ts';
 import { inspectOnnx } from '../../runtime/service/inspect-onnx.ts';
 import type { Pipeline } from '../pipeline.ts';
 

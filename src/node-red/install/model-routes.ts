@@ -4,9 +4,9 @@
  */
 import type { RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
+import { TASK_NAMES, type TaskName } from '../../config/stage-source.ts';
 import { hubText, parseHubName } from '../../config/tasks/hub-model.ts';
 import { asError } from '../../core/errors.ts';
-import { TASK_NAMES, type TaskName } from '../../core/model.ts';
 import type { WantedModel } from '../../runtime/service/models/downloads.ts';
 import { DownloadError } from '../../runtime/service/models/hub.ts';
 import { type InstallSettings, whyRefused } from './install-route.ts';

@@ -5,9 +5,9 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type FolderSettings, modelsFolder } from '../../../config/folders.ts';
+import type { TaskName } from '../../../config/stage-source.ts';
 import { type HubFile, type HubModel, hubText, neededFiles } from '../../../config/tasks/hub-model.ts';
 import { asError } from '../../../core/errors.ts';
-import type { TaskName } from '../../../core/model.ts';
 import { bytesHeld, fetchFile } from './fetch-file.ts';
 import { FolderLock } from './folder-lock.ts';
 import { type DownloadCode, DownloadError, Hub } from './hub.ts';

@@ -3,7 +3,7 @@
  * cuts the outputs back to the length of each item. Only a model that ignores the filling, as one with a mask does, gives
  * the same answers then; trial.ts tries it.
  */
-import type { OnnxOptions } from '../../../core/model.ts';
+import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { sizeOf } from '../../../core/tensor.ts';
 import { makeElements, putElements, type SessionTensor, type TensorElements, toElements } from './elements.ts';
 import type { Ports, SessionPort } from './ports.ts';

@@ -1,6 +1,6 @@
 /** Turns one item's outputs into its result: plain data, tensors, or a label with its score. */
 
-import type { OnnxOptions } from '../../../core/model.ts';
+import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { nested, sizeOf } from '../../../core/tensor.ts';
 import { fromElement, type SessionTensor } from './elements.ts';
 import type { SessionPort } from './ports.ts';

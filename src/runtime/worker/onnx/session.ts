@@ -2,8 +2,8 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
+import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { fromHalfBits, toHalfBits } from '../../../core/float16.ts';
-import type { OnnxOptions } from '../../../core/model.ts';
 import { usableThreads } from '../../../process/cpu-quota.ts';
 import type { SessionTensor } from './elements.ts';
 import { type Ports, portsOf, type SessionMetadata, whyNotLoaded } from './ports.ts';

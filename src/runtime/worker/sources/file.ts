@@ -3,7 +3,7 @@
  * module whose default export is a function or a class.
  */
 import { pathToFileURL } from 'node:url';
-import type { StageSource } from '../../../core/model.ts';
+import type { StageSource } from '../../../config/stage-source.ts';
 import {
   type Loadable,
   type LoadedModelet,

@@ -1,9 +1,10 @@
 /** Makes a modelet from an ONNX model: turns items into tensors, stacks them into a batch, and splits the outputs. */
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import type { StageSource } from '../../../config/stage-source.ts';
 import { systemClock } from '../../../core/clock.ts';
 import { asError, ModeletError } from '../../../core/errors.ts';
-import type { BatchWarning, StageSource } from '../../../core/model.ts';
+import type { BatchWarning } from '../../../core/model.ts';
 import { usableThreads } from '../../../process/cpu-quota.ts';
 import { type LoadedModelet, type LoadSource, NO_STATICS } from '../modelet/modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';

@@ -1,8 +1,9 @@
 /** Calls the pipeline of a task: inputs with the same options together if it takes several, else one by one. */
+
+import type { TaskName } from '../../../config/stage-source.ts';
 import type { TaskOptions, TaskValues } from '../../../config/tasks/task-options.ts';
 import { TASKS } from '../../../config/tasks/tasks.ts';
 import { asError } from '../../../core/errors.ts';
-import type { TaskName } from '../../../core/model.ts';
 import type { RequestMeta } from '../modelet/modelet.ts';
 import type { AskedQuestion, PreparedInput } from './inputs.ts';
 import type { TaskPipeline } from './library.ts';

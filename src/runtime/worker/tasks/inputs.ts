@@ -1,7 +1,9 @@
 /** Makes of the value of a request what the pipeline of a task takes, and finds the options that came with it. */
+
+import type { TaskName } from '../../../config/stage-source.ts';
 import { optionsSchema } from '../../../config/tasks/task-options.ts';
 import { TASKS, type TaskInput } from '../../../config/tasks/tasks.ts';
-import type { PayloadSchema, TaskName } from '../../../core/model.ts';
+import type { PayloadSchema } from '../../../core/model.ts';
 import { type InputFields, isFields, notTaken } from './files.ts';
 import type { Libraries, RawImage, TaskPipeline, TaskSource } from './library.ts';
 import { Pictures } from './pictures.ts';

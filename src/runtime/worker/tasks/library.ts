@@ -6,8 +6,8 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { StageSource } from '../../../config/stage-source.ts';
 import { asError } from '../../../core/errors.ts';
-import type { StageSource } from '../../../core/model.ts';
 
 const PACKAGE = '@huggingface/transformers';
 /** The first version whose pipelines do what this folder expects. */
