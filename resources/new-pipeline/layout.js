@@ -11,7 +11,7 @@ const NODE = { least: 100, height: 30, sides: 50 };
 const GROUP = { sides: 25, ends: 25, apart: 20, button: 20 };
 const ROW = 60;
 const APART = 40;
-/** Where buttons of nodes stick out. */
+/** The sides at which buttons of nodes stick out. */
 const BUTTONS = { inject: 'left', debug: 'right' };
 /** Badges that are longer than their nodes, in px: the next node has to keep away from them. */
 const BADGES = { 'modelet-stage': 120, 'modelet-batcher': 170, 'modelet-feed': 190 };

@@ -11,7 +11,7 @@ export interface FolderSettings {
   readonly modelets?: ModelSettings | undefined;
 }
 
-/** Where known models come from, and where they stay. */
+/** Settings that say where known models come from and where they stay. */
 export interface ModelSettings {
   /** Addresses of hubs, in the order in which they are asked. */
   readonly hub?: string | readonly string[];

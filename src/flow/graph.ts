@@ -33,7 +33,7 @@ export interface StageNode extends AnyNode {
   readonly sticky: string;
   /** Another message property that the stage's code may read; null: none. */
   readonly readsAlso: string | null;
-  /** What the stage's code does with whole messages, which only Node-RED has; null: it needs its input alone. */
+  /** The reason why the stage's code needs whole messages, which only Node-RED has; null: it needs its input alone. */
   readonly whole: string | null;
   /** Media ranges that the stage accepts from HTTP clients. */
   readonly mediaTypes: readonly string[];
@@ -75,7 +75,7 @@ export interface JoinNode extends AnyNode {
 
 export interface SwitchNode extends AnyNode {
   readonly kind: 'switch';
-  /** Where in the payload to look. */
+  /** The place in the payload to look at. */
   readonly path: readonly string[];
   readonly rules: readonly ChoiceRule[];
   /** Why only Node-RED can follow the rules; null if the engine can. */

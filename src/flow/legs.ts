@@ -36,7 +36,7 @@ export interface Trail {
   readonly targets: readonly Target[];
 }
 
-/** What a leg goes on from. */
+/** The node that a leg goes on from. */
 interface Sender {
   readonly node: StageNode | JoinNode | HttpInNode;
   /** Message property that holds the value. */
@@ -44,7 +44,7 @@ interface Sender {
   readonly runtime: string;
 }
 
-/** What the route has passed so far. */
+/** The nodes that the route has passed so far. */
 interface PathSoFar {
   readonly sticky: string;
   /** All nodes, to notice circles. */

@@ -11,7 +11,7 @@ import { lookAtPython, planPython, planRequirements } from '../runtime/service/i
 import { Downloads } from '../runtime/service/models/downloads.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
-/** What to install, with the name of a stage that needs it. */
+/** An installation, with the name of a stage that needs it. */
 type NamedPlan = readonly [stage: string, InstallPlan];
 
 type FailedInstallation = Extract<Installation, { state: 'failed' }>;

@@ -1,4 +1,4 @@
-/** Who may use the endpoints of a runtime: clients, by their keys and within their limits, and web pages of other origins. */
+/** Decides who may use the endpoints of a runtime: clients, by their keys and within their limits, and web pages of other origins. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ANY_ORIGIN } from '../config/formats/urls.ts';
@@ -194,7 +194,7 @@ function burstOf(rate: number): number {
   return Math.max(1, rate);
 }
 
-/** What a client has used. Its requests keep it until they end, so it may outlive the key. */
+/** The places and the rate that a client has used. Its requests keep it until they end, so it may outlive the key. */
 export class Usage {
   #bucket: Bucket;
   #open = 0;

@@ -24,7 +24,7 @@ export class StatusBadges {
   readonly #shows: BadgeReader;
   /** The badge that each node instance shows. A new instance after a deploy starts without a badge. */
   readonly #shown: WeakMap<Node, string> = new WeakMap();
-  /** What the code of stages has set by `node.status`. */
+  /** The statuses that the code of stages has set by `node.status`. */
   readonly #own: WeakMap<Node, NodeStatus> = new WeakMap();
   /** Batches that each stage had sent at its last badge. */
   #batches: ReadonlyMap<string, number> = new Map();

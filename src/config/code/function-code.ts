@@ -47,7 +47,7 @@ export interface Obstacle {
   readonly name: string;
 }
 
-/** What code uses, as far as its text shows. */
+/** The things that code uses, as far as its text shows. */
 export interface CodeReading {
   readonly obstacles: readonly Obstacle[];
   /** Names that the code gives to `env.get` as text. */
@@ -65,7 +65,7 @@ export interface CodeReading {
   readonly sends: boolean;
   /** Whether it calls `node.done`. */
   readonly waits: boolean;
-  /** What it returns, outside of inner functions. */
+  /** Kinds of values that it returns, outside of inner functions. */
   readonly returns: ReadonlySet<'message' | 'nothing' | 'array' | 'other'>;
   /** Whether it uses `input`, as code of a stage does. */
   readonly takesInput: boolean;

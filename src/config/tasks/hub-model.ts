@@ -15,7 +15,7 @@ export interface HubModel {
 export interface HubFile {
   readonly name: string;
   readonly size: number;
-  /** What its content must give; null: the hub does not tell. */
+  /** The hash that its content must give; null: the hub does not tell. */
   readonly hash: { readonly kind: 'sha256' | 'git'; readonly value: string } | null;
 }
 

@@ -87,7 +87,7 @@ function watchedNodes(running: readonly RunningNode[]): Set<string> {
   return new Set(completes.flatMap(({ definition: { scope } }) => (Array.isArray(scope) ? scope : [])));
 }
 
-/** What the other nodes of the flows say about a stage. */
+/** The facts about a stage that the other nodes of the flows tell. */
 interface StageSurroundings {
   readonly isCaught: () => boolean;
   /** Returns the id of the running node that a stage means by an id. */

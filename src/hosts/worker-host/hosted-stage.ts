@@ -38,7 +38,7 @@ const PER_PLACE = 2;
 
 /** A way through several stages of a host. */
 export interface HostedWay {
-  /** Where requests enter it. */
+  /** The stage at which requests enter it. */
   readonly entry: string;
   /** Items that the stages behind the first run at a time. */
   readonly itemsAhead: number;
@@ -112,7 +112,7 @@ export class HostedStage {
   /** Answers the batches at hand, and closes the connections. */
   async drain(): Promise<void> {
     this.#state = 'draining';
-    // What it brings is at hand, too.
+    // The batches that it brings are at hand, too.
     await this.#claiming?.ended;
     if (this.#held.size > 0) {
       await new Promise<void>((resolve) => {

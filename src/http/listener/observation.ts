@@ -22,7 +22,7 @@ export interface Observed {
   /** Runs the examples of all stages; see `Engine.check`. */
   check(deadline: Deadline): Promise<readonly CheckedExamples[]>;
   requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
-  /** Those whose keys are needed, and their requests. */
+  /** The clients whose keys are needed, and their requests. */
   readonly clients: Clients;
   now(): number;
 }

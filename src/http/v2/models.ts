@@ -107,7 +107,7 @@ function tell(request: IncomingMessage, response: ServerResponse, place: ModelPa
   writeAnswer(response, head, jsonAnswer(value));
 }
 
-/** Who may not use an endpoint is told nothing about its model, except whether it is ready. */
+/** A client that may not use an endpoint is told nothing about its model, except whether it is ready. */
 function refusalOf(
   request: IncomingMessage,
   response: ServerResponse,

@@ -36,13 +36,13 @@ export interface DeployedRoute {
   readonly first: StageConfig;
   /** Whether a stage of the route reads more of the message than its payload. */
   readonly wantsMeta: boolean;
-  /** What the code of its stage does with whole messages; null: nothing. */
+  /** The use that the code of its stage makes of whole messages; null: none. */
   readonly use: MessageUse | null;
   /** Whether each message waits until the one before it has left, so that a run sees the context that the last left. */
   readonly takesTurns: boolean;
 }
 
-/** Where the results of a stage, or of a node that gathers branches, go. */
+/** The nodes to which the results of a stage, or of a node that gathers branches, go. */
 export interface ResultExit {
   readonly isCollected: boolean;
   /** Collectors wired directly to a stage that keep the order of arrival. */

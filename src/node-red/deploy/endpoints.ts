@@ -29,7 +29,7 @@ export interface Endpoint extends EntryTerms {
   readonly method: string;
   /** URL as set in the HTTP-in node; may contain `:name` and `*`. */
   readonly url: string;
-  /** Of each runtime with keys that its messages can reach. A request must be admitted by all. */
+  /** The clients of each runtime with keys that its messages can reach. A request must be admitted by all. */
   readonly clients: readonly Clients[];
 }
 

@@ -99,7 +99,7 @@ function badRequest(response: Response): void {
     .json({ code: 'failed', error: 'model must be OWNER/MODEL or OWNER/MODEL@REVISION, and task a task' });
 }
 
-/** What goes wrong at a hub is an answer for the dialog, not a failure of the route. */
+/** A failure at a hub is an answer for the dialog, not a failure of the route. */
 function answer(response: Response, work: () => Promise<object | undefined>): void {
   work().then(
     (body) => {

@@ -73,7 +73,7 @@ export function addFailures(some: readonly FailureCount[], others: readonly Fail
 }
 
 /**
- * What users have read of the failures and deaths of a runtime. A failure is counted by the name that its stage had then;
+ * Remembers which failures and deaths of a runtime users have read. A failure is counted by the name that its stage had then;
  * here it bears the name of now.
  */
 export class ReadFailures {

@@ -7,6 +7,7 @@ import {
   CACHE_RESULTS,
   type CacheResult,
   type HistogramReading,
+  MOST_OWN_METRICS,
   MOST_OWN_SERIES,
   type OwnMetric,
   type OwnValues,
@@ -176,6 +177,12 @@ export class OwnMeter {
     this.#values = values;
     return isFirst && this.#dropped > 0 ? full : null;
   }
+}
+
+/** Returns the warning about a modelet with too many metrics. @param first the metric of which something was dropped first */
+export function tooManyOwn(first: string): string {
+  const limits = `${MOST_OWN_METRICS} metrics or ${MOST_OWN_SERIES} sets of label values`;
+  return `its modelet has more than ${limits}, first at ${first}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
 }
 
 /** Adds two values of the same metric. Its key has the bounds, so both histograms have the same. */

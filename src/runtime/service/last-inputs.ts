@@ -11,7 +11,7 @@ type Tell = (input: Payload | null) => void;
 export class LastInputs {
   readonly #ask: (stage: number) => void;
   readonly #clock: Clock;
-  /** Those who wait for an answer, by stage. */
+  /** The callers who wait for an answer, by stage. */
   readonly #waiting: Map<number, Set<Tell>> = new Map();
 
   /** @param ask sends the question; does nothing if no engine is ready */

@@ -6,8 +6,7 @@ import { rerunsBatches, roomOf, type StageDefinition } from '../../../config/sta
 import type { Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../../core/model.ts';
-import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../../core/readings.ts';
-import { StageMeter } from '../../../observe/meters/stage-meter.ts';
+import { StageMeter, tooManyOwn } from '../../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../../wire/frames/bodies.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import { batchWarning, Description } from '../pools/description.ts';
@@ -362,10 +361,7 @@ export class Stage implements RouteStage {
 
   #ownMetricsChanged({ counts, dropped, droppedAt }: OwnChanges): void {
     const first = this.meter.own.add(counts, dropped, droppedAt);
-    if (first === null) return;
-    const limits = `${MOST_OWN_METRICS} metrics or ${MOST_OWN_SERIES} sets of label values`;
-    const message = `its modelet has more than ${limits}, first at ${first}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
-    this.#host.onLog({ level: 'warn', message, stage: this.name });
+    if (first !== null) this.#host.onLog({ level: 'warn', message: tooManyOwn(first), stage: this.name });
   }
 
   #poolChanged(): void {

@@ -46,7 +46,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 export interface PythonStage {
   readonly path: string;
   readonly python: string;
-  /** What the code of the dialog needs, which has no file; absent: the file says it. */
+  /** Packages that code of the dialog needs, which has no file; absent: the file says it. */
   readonly requirements?: readonly string[];
 }
 

@@ -20,7 +20,7 @@ const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT']);
 
 export interface FileFetch {
   readonly file: HubFile;
-  /** Where it grows. */
+  /** The path at which it grows. */
   readonly part: string;
   readonly open: (from: number, signal: AbortSignal) => Promise<OpenedFile>;
   readonly signal: AbortSignal;
@@ -39,7 +39,7 @@ export async function fetchFile(fetch: FileFetch): Promise<void> {
   await fill(fetch);
   if (await isRight(part, file)) return;
   await rm(part, { force: true });
-  // What an earlier try has left may be broken.
+  // An earlier try may have left broken bytes.
   if (isResumed) {
     await fill(fetch);
     if (await isRight(part, file)) return;

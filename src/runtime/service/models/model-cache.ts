@@ -13,7 +13,7 @@ const MARGIN = 64 * 1024 * 1024;
 const GB = 1024 ** 3;
 export const USUAL_GB = 20;
 
-/** What a folder says of itself. */
+/** The facts that a folder tells of itself. */
 export interface Manifest extends HubModel {
   /** All files of the folder are of this commit. */
   readonly commit: string;
@@ -62,7 +62,7 @@ export class ModelCache {
     return files.filter(({ size }, at) => sizes[at] !== size);
   }
 
-  /** Where a file grows. The name tells its content, so that the rest of another version never follows. */
+  /** Returns the path at which a file grows. The name tells its content, so that the rest of another version never follows. */
   partOf(model: HubModel, { name, hash, size }: HubFile): string {
     const content = hash?.value.replaceAll(/\W/g, '').slice(0, 16) ?? String(size);
     return join(this.pathOf(model), PARTS, `${content}-${encodeURIComponent(name)}`);

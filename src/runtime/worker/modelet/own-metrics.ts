@@ -20,9 +20,9 @@ import type {
 interface OwnSeries {
   readonly metric: Declared;
   readonly labels: string;
-  /** Of a counter, what it has gained; of a gauge, its value. */
+  /** The gain of a counter, or the value of a gauge. */
   value: number;
-  /** Of a histogram, what it has gained. */
+  /** The gain of a histogram. */
   histogram: Histogram | null;
 }
 

@@ -67,7 +67,7 @@ async function runTogether(items: readonly ItemParts[], model: Model): Promise<r
   try {
     return await runGroup(items, model);
   } catch (thrown) {
-    // Of several items, it is unknown which one is to blame.
+    // It is unknown which of several items is to blame.
     const error = items.length === 1 ? failureOf(thrown) : asError(thrown);
     return items.map(() => error);
   }

@@ -120,7 +120,7 @@ function madeRows({ inputs }: Ports, like: TrialRow | null, size: number): Trial
   const rows = Array.from({ length: MADE_ROWS }, (_, row) =>
     inputs.map((port, at) => madePart(port, shapes[at] as readonly number[], () => made(port, random(), row))),
   );
-  // Of a number and its opposite, a model that leaves out rows by a score leaves out one.
+  // A model that leaves out rows by a score leaves out either a number or its opposite.
   return [...rows, scaled(rows[1] as TrialRow, inputs, { by: -1, integers: false })];
 }
 
