@@ -14,7 +14,7 @@ import { type FlowNode, NODE_RED_MODULE, pidsOf, type Snapshot } from '../fixtur
 import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { copyRepository, npm, type Packed, pack, run } from './packing.ts';
+import { npm, type Packed, pack, run } from './packing.ts';
 import { ARGUED, validate } from './scorecard.ts';
 
 const PACKAGE = '@modelet/node-red-pipeline';
@@ -35,7 +35,7 @@ let url: string;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'modelet-pack-'));
-  packed = await pack(await copyRepository(folder), folder);
+  packed = await pack(folder);
   tarball = join(folder, packed.filename);
   files = packed.files.map(({ path }) => path);
   userDir = join(folder, 'user');

@@ -1,11 +1,11 @@
 /** Packs the package as npm publishes it. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { cp, mkdir, readdir, symlink } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { repositoryRoot } from '../fixtures/repository.ts';
+import { copyRepository } from '../fixtures/repository.ts';
 
 export const run = promisify(execFile);
 /** The npm that comes with Node-RED, run by the Node of this test. */
@@ -18,21 +18,13 @@ export interface Packed {
   readonly files: readonly { readonly path: string }[];
 }
 
-/** Packing builds, and building cleans dist/, which other tests run from: all of it happens to a copy. */
-export async function copyRepository(into: string): Promise<string> {
+/** Packs into a folder. Packing builds, and building cleans dist/, which other tests run from: a copy is packed. */
+export async function pack(into: string): Promise<Packed> {
   const copy = join(into, 'repository');
   await mkdir(copy);
-  for (const name of await readdir(repositoryRoot)) {
-    if (['node_modules', 'dist', '.git', '.node-red', '.node-red-dashboard', 'test'].includes(name)) continue;
-    await cp(join(repositoryRoot, name), join(copy, name), { recursive: true });
-  }
-  await symlink(join(repositoryRoot, 'node_modules'), join(copy, 'node_modules'), 'junction');
-  return copy;
-}
-
-export async function pack(from: string, to: string): Promise<Packed> {
-  const { stdout } = await run(process.execPath, [npm, 'pack', '--json', '--pack-destination', to], {
-    cwd: from,
+  await copyRepository(copy, 'dist');
+  const { stdout } = await run(process.execPath, [npm, 'pack', '--json', '--pack-destination', into], {
+    cwd: copy,
     maxBuffer: 10_000_000,
   });
   const [result] = JSON.parse(stdout.slice(stdout.indexOf('['))) as Packed[];
