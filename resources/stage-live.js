@@ -19,6 +19,22 @@
     return null;
   }
 
+  const sizeOf = (bytes) => (bytes < 10_000 ? `${Math.round(bytes)} B` : `${Math.round(bytes / 1024)} KB`);
+
+  /** A sentence about the costs of whole messages, as Node-RED has added them up; blank before the first message. */
+  function describeCosts(node, costs) {
+    if (!costs?.messages) return '';
+    const { messages, bytesOut, bytesBack, ms } = costs;
+    const [sent, back] = [bytesOut, bytesBack].map((bytes) => sizeOf(bytes / messages));
+    return node._('modelet-stage.live.costs', { messages, sent, back, ms: (ms / messages).toPrecision(2) });
+  }
+
+  function showCosts(node, form, costs) {
+    const text = describeCosts(node, costs);
+    form.find('#modelet-stage-costs').text(text);
+    form.find('#modelet-stage-costs-row').toggle(text !== '');
+  }
+
   function show(form, found) {
     form.find('#modelet-stage-undeployed').toggle(found === null);
     if (!found) return;
@@ -36,7 +52,11 @@
     let isOpen = true;
     const ask = () => {
       if (!isOpen || page.prop('hidden')) return;
-      $.getJSON('modelets/view').done((view) => isOpen && show(form, stageOf(view, node.id)));
+      $.getJSON('modelets/view').done((view) => {
+        if (!isOpen) return;
+        show(form, stageOf(view, node.id));
+        showCosts(node, form, view.wholeMessages[node.id]);
+      });
     };
     const timer = setInterval(ask, EVERY_MS);
     const stop = () => {
@@ -71,5 +91,5 @@
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.stageLive = { watch, markFailure };
+  window.modelet.stageLive = { watch, markFailure, describeCosts };
 })();

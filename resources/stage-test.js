@@ -57,10 +57,16 @@
     return stack && !place ? `${code}: ${message}\n\n${stack}` : `${code}: ${message}`;
   }
 
-  function describeTimes(say, { startMs = null, runMs = null }) {
+  function describeTimes(say, node, { startMs = null, runMs = null, wholeMessages = null }) {
     const round = (ms) => (ms < 10 ? ms.toFixed(1) : Math.round(ms));
-    const start = startMs === null ? '' : say('started', { ms: round(startMs) });
-    return runMs === null ? start : `${start} ${say('ran', { ms: round(runMs) })}`;
+    const texts = [];
+    if (startMs !== null) texts.push(say('started', { ms: round(startMs) }));
+    if (runMs !== null) texts.push(say('ran', { ms: round(runMs) }));
+    if (wholeMessages) {
+      texts.push(say('wholeMessages', wholeMessages));
+      texts.push(window.modelet.stageLive.describeCosts(node, wholeMessages.costs));
+    }
+    return texts.join(' ');
   }
 
   /** Describes an answer that is no test result: an error of the request, or the reason why there is no answer. */
@@ -126,7 +132,7 @@
     const answered = (answer) => {
       const { ok, result, error, example, log = [], more = 0 } = answer;
       if (example) sample.val(example);
-      show(ok ? result : describeError(error), ok, describeTimes(say, answer));
+      show(ok ? result : describeError(error), ok, describeTimes(say, node, answer));
       showLog(log, more);
       if (error?.place) showPlace(error.place, error.message);
     };

@@ -6,12 +6,18 @@
 
 export type ContextScope = 'context' | 'flow' | 'global';
 
-export interface ContextKey {
+export interface ContextPlace {
   readonly scope: ContextScope;
-  readonly key: string;
   /** Blank: the default store. */
   readonly store: string;
 }
+
+export interface ContextKey extends ContextPlace {
+  readonly key: string;
+}
+
+/** A value of the context as a run gets it; `stays`: it cannot leave Node-RED's process. */
+export type ContextValue = ContextKey & ({ readonly value: unknown } | { readonly stays: true });
 
 export interface MessageUse {
   /** The first reason, for people: for example `changes msg.topic`. */
@@ -24,10 +30,14 @@ export interface MessageUse {
   readonly sends: boolean;
   /** Whether a run lasts until the code calls `node.done()`. */
   readonly waits: boolean;
-  /** The values that the code reads, all of which it names. */
+  /** The values that the code reads, as far as it names them. */
   readonly keys: readonly ContextKey[];
+  /** The stores of which it may read any value, because it makes the key. */
+  readonly stores: readonly ContextPlace[];
   /** Whether it also writes context, so that a run must see what the run before it wrote. */
   readonly writes: boolean;
+  /** Whether it calls `update`, which promises that no other run writes between its read and its write. */
+  readonly updates: boolean;
 }
 
 /** What inline code uses besides payloads. */
@@ -43,7 +53,7 @@ export interface MessageParts {
   readonly properties: Readonly<Record<string, unknown>>;
   readonly kept: readonly string[];
   /** The context as it is; what has no value is absent. */
-  readonly values: readonly (ContextKey & { readonly value: unknown })[];
+  readonly values: readonly ContextValue[];
 }
 
 /** A message that code has made. */

@@ -9,8 +9,11 @@ const LEVELS = { trace: 'TRACE', debug: 'DEBUG', info: 'INFO', warn: 'WARN', err
   string
 >;
 
-/** Creates a log in Node-RED's. The console shows `[modelet:runtime/stage/worker 0] message`. */
-export function nodeRedLog(RED: NodeAPI): Log {
+/**
+ * Creates a log in Node-RED's. The console shows `[modelet:runtime/stage/worker 0] message`.
+ * @param nodeOf returns the node of a stage by its name, from which its lines come in the debug sidebar
+ */
+export function nodeRedLog(RED: NodeAPI, nodeOf: (stage: string) => Node | undefined = () => undefined): Log {
   return Log.to(
     recordsTo(({ owner: { id, ...owner }, level, message, stage, worker, fields }) => {
       const names = [...Object.values(owner), ...(stage === undefined ? [] : [stage])];
@@ -22,10 +25,11 @@ export function nodeRedLog(RED: NodeAPI): Log {
         ...(worker === undefined ? {} : { worker }),
         level: RED.log[LEVELS[level]],
         type: 'modelet',
-        id,
         name: oneLine(names.join('/')),
       };
-      RED.log.log(entry);
+      const node = stage === undefined ? undefined : nodeOf(stage);
+      if (node) writeAt(RED, node, entry);
+      else RED.log.log({ ...entry, id });
     }),
   );
 }
@@ -40,20 +44,24 @@ export function logWarning(RED: NodeAPI, message: string): void {
   RED.log.warn(oneLine(`modelet: ${message}`));
 }
 
+type LogEntry = Parameters<NodeAPI['log']['log']>[0];
+
 interface FlowLog {
   log?(entry: object): void;
 }
 
 /** Logs an error of a node as its method `error` does, and gives fields to other log handlers. */
 export function logAtNode(RED: NodeAPI, node: Node, line: string, fields: FailureFields): void {
-  const { id, type, z, name, _alias, _flow } = node as Node & { readonly _alias?: string; readonly _flow?: FlowLog };
-  // Node-RED's own method takes no fields. The node's flow adds its path.
-  if (!_flow?.log) {
-    node.error(oneLine(line));
-    return;
-  }
-  const shown = { ...(_alias ? { _alias } : {}), ...(z ? { z } : {}), ...(name ? { name } : {}) };
-  _flow.log({ ...withStack(line, fields), level: RED.log.ERROR, id, type, ...shown });
+  const { type, name } = node;
+  writeAt(RED, node, { ...withStack(line, fields), level: RED.log.ERROR, type, ...(name ? { name } : {}) });
+}
+
+/** Node-RED's own methods of a node take no fields. The node's flow adds its path. */
+function writeAt(RED: NodeAPI, node: Node, entry: LogEntry): void {
+  const { id, z, _alias, _flow } = node as Node & { readonly _alias?: string; readonly _flow?: FlowLog };
+  const placed = { ...entry, id, ...(_alias ? { _alias } : {}), ...(z ? { z } : {}) };
+  if (_flow?.log) _flow.log(placed);
+  else RED.log.log(placed);
 }
 
 /**

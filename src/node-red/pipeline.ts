@@ -122,7 +122,7 @@ export class Pipeline {
     this.#hold = new HttpHold(RED, clients, this.#compiled);
     this.#badges = new StatusBadges(this);
     this.models = new StageModels(this, () => this.#badges.update());
-    const log = nodeRedLog(RED);
+    const log = nodeRedLog(RED, (stage) => this.live.get(this.deployment.stageIds.get(stage) ?? '')?.node);
     this.registry = new Registry({
       onChange: () => {
         this.gates.loadChanged();

@@ -5,7 +5,7 @@
  */
 import type { AnyNode, CallExpression, Identifier, MemberExpression, Program, ReturnStatement } from 'acorn';
 import { full } from 'acorn-walk';
-import type { ContextKey, ContextScope } from '../../core/whole-messages.ts';
+import type { ContextKey, ContextPlace, ContextScope } from '../../core/whole-messages.ts';
 import { canEnd } from './reachable-end.ts';
 import {
   isChanged,
@@ -61,7 +61,11 @@ export interface CodeReading {
   /** Whether something may read or change any property. */
   readonly isWhole: boolean;
   readonly keys: readonly ContextKey[];
+  /** Stores whose keys the code makes, or asks for. */
+  readonly stores: readonly ContextPlace[];
   readonly writes: boolean;
+  /** Whether it calls `update` of a context. */
+  readonly updates: boolean;
   readonly sends: boolean;
   /** Whether it calls `node.done`. */
   readonly waits: boolean;
@@ -77,6 +81,7 @@ type Found = { -readonly [Name in keyof CodeReading]: CodeReading[Name] } & {
   readonly properties: Set<string>;
   readonly whys: string[];
   readonly keys: ContextKey[];
+  readonly stores: ContextPlace[];
   readonly returns: Set<'message' | 'nothing' | 'array' | 'other'>;
 };
 
@@ -91,6 +96,17 @@ const MEMBERS_OF_NODE: ReadonlySet<string> = new Set([
 ]);
 const SCHEDULES: ReadonlySet<string> = new Set(['setTimeout', 'setInterval', 'setImmediate']);
 const SCOPES: ReadonlySet<string> = new Set(['context', 'flow', 'global'] satisfies ContextScope[]);
+
+/** The methods of a context that a worker has, and the place of the store among their arguments. */
+const STORE_AT: ReadonlyMap<string, number> = new Map([
+  ...([
+    ['get', 1],
+    ['set', 2],
+    ['increment', 2],
+    ['update', 2],
+    ['keys', 0],
+  ] as const),
+]);
 
 /** Returns the line of each name that code uses, the first one; empty for code that is not valid. */
 export function namesIn(text: string): ReadonlyMap<string, number> {
@@ -110,8 +126,9 @@ export function namesIn(text: string): ReadonlyMap<string, number> {
 /** Reads one tab. Its obstacles are in order of lines. */
 export function readFunctionCode(text: string, tab: Obstacle['tab']): CodeReading {
   const found: Found = {
-    ...{ obstacles: [], variables: new Set(), properties: new Set(), whys: [], keys: [], returns: new Set() },
-    ...{ isOfFunctionNode: false, isWhole: false, writes: false, sends: false, waits: false, takesInput: false },
+    ...{ obstacles: [], variables: new Set(), properties: new Set(), whys: [], keys: [], stores: [] },
+    ...{ returns: new Set(), isOfFunctionNode: false, isWhole: false, writes: false, updates: false, sends: false },
+    ...{ waits: false, takesInput: false },
   };
   try {
     new CodeReader(found, text, tab).read(parseBody(text));
@@ -178,23 +195,28 @@ class CodeReader {
   #context(node: Identifier, member: MemberExpression | null, ancestors: readonly AnyNode[]): void {
     const method = member && memberKey(member);
     const call = callOf(member, ancestors);
-    if (this.#tab !== 'code' || !call || !/^(get|set|increment)$/.test(method ?? '')) {
+    const at = STORE_AT.get(method ?? '');
+    if (this.#tab !== 'code' || !call || at === undefined) {
       this.#add('context', node, member ?? node);
       return;
     }
     this.#usesOfFunctionNode(`${node.name}.${method}`);
     const scope = node.name as ContextScope;
-    const [first, second] = call.arguments;
-    if (method !== 'get') this.#found.writes = true;
+    if (method !== 'get' && method !== 'keys') this.#found.writes = true;
+    if (method === 'update') this.#found.updates = true;
     if (method === 'set') return;
-    const keys = textsIn(first);
-    if (keys.length === 0) this.#add('context', node, call);
-    const last = method === 'get' ? second : call.arguments[2];
-    const store = textsIn(last)[0] ?? '';
-    for (const key of keys) {
-      const isKnown = this.#found.keys.some((one) => one.scope === scope && one.key === key && one.store === store);
-      if (!isKnown) this.#found.keys.push({ scope, key, store });
-    }
+    const last = call.arguments[at];
+    const [store = last && mayBeStore(last) ? null : ''] = textsIn(last);
+    if (store === null) this.#add('context', node, call);
+    else this.#reads({ scope, store }, method === 'keys' ? [] : textsIn(call.arguments[0]));
+  }
+
+  /** @param keys empty: any */
+  #reads(at: ContextPlace, keys: readonly string[]): void {
+    const { keys: known, stores } = this.#found;
+    const isOf = ({ scope, store }: ContextPlace): boolean => scope === at.scope && store === at.store;
+    if (keys.length === 0 && !stores.some(isOf)) stores.push(at);
+    for (const key of keys) if (!known.some((one) => isOf(one) && one.key === key)) known.push({ ...at, key });
   }
 
   #util(node: Identifier, member: MemberExpression | null, ancestors: readonly AnyNode[]): void {
@@ -281,6 +303,11 @@ function textsIn(value: AnyNode | undefined): string[] {
   if (value?.type !== 'ArrayExpression') return [];
   const texts = value.elements.flatMap((one) => textsIn(one ?? undefined));
   return texts.length === value.elements.length ? texts : [];
+}
+
+/** Whether an argument may name a store, which the code then has to name as text. A plain name may be that of a callback. */
+function mayBeStore({ type }: AnyNode): boolean {
+  return !/^(Identifier|FunctionExpression|ArrowFunctionExpression)$/.test(type);
 }
 
 function isNothing(value: AnyNode): boolean {

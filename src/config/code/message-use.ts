@@ -17,8 +17,9 @@ export function messageUseOf(code: string, outputs: number): MessageUse | null {
   if (returns === 'messages' && isMixed(reading)) whys.push('returns several messages, or new ones');
   const [why] = whys;
   if (why === undefined) return null;
-  const { properties, isWhole, sends, waits, keys, writes } = reading;
-  return { why, returns, properties: isWhole ? null : [...properties], sends, waits, keys, writes };
+  const { properties, isWhole, sends, waits, keys, stores, writes, updates } = reading;
+  const named = isWhole ? null : [...properties];
+  return { why, returns, properties: named, sends, waits, keys, stores, writes, updates };
 }
 
 /**

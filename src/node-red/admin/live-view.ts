@@ -6,6 +6,7 @@ import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { MessageCosts } from '../../observe/meters/message-costs.ts';
 import type { UnusableNode } from '../../observe/views/findings.ts';
 import type { Measurement } from '../../observe/views/interval.ts';
 import { type Around, type EndpointView, type View, viewBetween } from '../../observe/views/view.ts';
@@ -61,8 +62,20 @@ export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: Request
     around: () => aroundOf(pipeline),
   });
   RED.httpAdmin.get('/modelets/view', mayRead, (_request, response) => {
-    response.set('Cache-Control', 'no-store').json({ ...live.now(), blocking: pipeline.functions.blocking });
+    response.set('Cache-Control', 'no-store').json({
+      ...live.now(),
+      blocking: pipeline.functions.blocking,
+      wholeMessages: messageCostsOf(pipeline),
+    });
   });
+}
+
+/** Returns the costs of stages with whole messages, by their nodes. */
+export function messageCostsOf({ deployment }: Pipeline): Record<string, MessageCosts> {
+  const all = [...deployment.routes.values()].flatMap(({ route: { exit }, whole }) =>
+    whole ? [[exit, whole.costs.reading] as const] : [],
+  );
+  return Object.fromEntries(all);
 }
 
 export function aroundOf(pipeline: Pipeline): Around {

@@ -12,6 +12,7 @@ import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
+import { useOf } from '../../flow/read/graph-reader.ts';
 import { jsonable } from '../../http/values/conversion.ts';
 import { placeIn } from '../../observe/log/failures.ts';
 import { encodeInput, type TrialReport } from '../../runtime/service/trial/trial.ts';
@@ -83,7 +84,9 @@ async function test(RED: NodeAPI, pipeline: Pipeline, asked: TrialRequest, gone:
     pipeline.machine,
     gone,
   );
-  return answerOf(report, name);
+  const use = useOf(config);
+  const costs = pipeline.deployment.routes.get(id)?.whole?.costs.reading ?? null;
+  return { ...answerOf(report, name), wholeMessages: use && { why: use.why, costs } };
 }
 
 /** Returns the variables of the node, or of its flow if the node is not deployed, or else of the process. */

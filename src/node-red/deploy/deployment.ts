@@ -19,6 +19,7 @@ import { withVersions } from '../../flow/versions.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
 import type { AccessTable, Clients } from '../../http/access.ts';
 import { flawOf } from '../../http/served-endpoint.ts';
+import { MessageCostMeter } from '../../observe/meters/message-costs.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { GatePort, GateTerms } from '../gate-port.ts';
 import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
@@ -36,10 +37,17 @@ export interface DeployedRoute {
   readonly first: StageConfig;
   /** Whether a stage of the route reads more of the message than its payload. */
   readonly wantsMeta: boolean;
-  /** The use that the code of its stage makes of whole messages; null: none. */
-  readonly use: MessageUse | null;
+  /** null: the code of its stages needs payloads alone. */
+  readonly whole: WholeMessageTerms | null;
+}
+
+/** How a stage gets whole messages. */
+export interface WholeMessageTerms {
+  /** The use that its code makes of them, and of the context. */
+  readonly use: MessageUse;
   /** Whether each message waits until the one before it has left, so that a run sees the context that the last left. */
   readonly takesTurns: boolean;
+  readonly costs: MessageCostMeter;
 }
 
 /** The nodes to which the results of a stage, or of a node that gathers branches, go. */
@@ -228,13 +236,17 @@ function deployRoutes(
         return (config && useOf(config)) ?? [];
       }),
     );
-    const isAlone = first.workers.length * first.concurrency === 1;
-    const takesTurns = isAlone && use?.writes === true && use.keys.length > 0;
+    const whole = use && { use, takesTurns: takesTurns(use, first), costs: new MessageCostMeter() };
     const { clients: known } = access.of(service);
     const clients = known.areNeeded ? known : null;
-    routes.set(entry, { route, service, clients, first, wantsMeta: readMore(graph, route.stages), use, takesTurns });
+    routes.set(entry, { route, service, clients, first, wantsMeta: readMore(graph, route.stages), whole });
   }
   return routes;
+}
+
+function takesTurns({ keys, stores, writes, updates }: MessageUse, { workers, concurrency }: StageConfig): boolean {
+  const isAlone = workers.length * concurrency === 1;
+  return writes && keys.length + stores.length > 0 && (isAlone || updates);
 }
 
 /** Returns all that a stage and its versions use. */
@@ -247,8 +259,10 @@ function mergedUse(uses: readonly MessageUse[]): MessageUse | null {
     ...first,
     properties: all.includes(null) ? null : [...new Set(all.flatMap((names) => names ?? []))],
     keys: uses.flatMap(({ keys }) => keys),
+    stores: uses.flatMap(({ stores }) => stores),
     sends: uses.some(({ sends }) => sends),
     writes: uses.some(({ writes }) => writes),
+    updates: uses.some(({ updates }) => updates),
   };
 }
 

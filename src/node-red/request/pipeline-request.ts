@@ -68,8 +68,8 @@ export class PipelineRequest {
 
   /** Submits the request to the service, now or when its turn has come. Never throws. */
   begin(): void {
-    const { first, route, takesTurns } = this.#deployed;
-    if (!takesTurns) {
+    const { first, route, whole } = this.#deployed;
+    if (!whole?.takesTurns) {
       this.#submit();
       return;
     }

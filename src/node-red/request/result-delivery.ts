@@ -16,7 +16,7 @@ import { answerWithResult } from './direct-answers.ts';
 import { keepingClient, type ModeletTrace, type PipelineMessage, sendFrom, writeResult } from './messages.ts';
 import { PartMessages } from './part-messages.ts';
 import type { Sequencer } from './sequencer.ts';
-import { messageStepsIn, WholeMessage } from './whole-message.ts';
+import { WholeMessage } from './whole-message.ts';
 
 export class ResultDelivery {
   readonly #context: RequestContext;
@@ -42,14 +42,13 @@ export class ResultDelivery {
     const maxBytes = deployed.service.config.maxPayloadBytes;
     this.#parts = streaming || parting.length > 0 ? new PartMessages(context, msg, trace, exit) : null;
     this.#stream = streaming ? streamTo(msg, trace.requestId, streaming, maxBytes) : null;
-    const { use } = deployed;
-    this.whole = use && new WholeMessage(context, deployed, use, msg);
+    this.whole = deployed.whole && new WholeMessage(context, deployed, deployed.whole, msg);
     this.#sequencers = ordering.map((id) => context.sequencers.of(id));
     for (const sequencer of this.#sequencers) sequencer.enter(trace.pass);
   }
 
   get areInParts(): boolean {
-    return this.#parts !== null || this.#deployed.use?.sends === true;
+    return this.#parts !== null || this.#deployed.whole?.use.sends === true;
   }
 
   /** Returns the node that can send a result, and the property for it; null if it is gone or invalid. */
@@ -124,10 +123,7 @@ export class ResultDelivery {
 
   /** Does what code with whole messages did. Returns false if the value is a plain result. */
   #apply(value: Payload): boolean {
-    const { use } = this.#deployed;
-    const steps = use && messageStepsIn(decodePayload(value), use);
-    if (!steps || !this.whole) return false;
-    for (const one of steps) this.whole.apply(one);
+    if (!this.whole?.apply(value)) return false;
     noteResult(this.#msg);
     if (this.whole.hasSent) for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     return true;

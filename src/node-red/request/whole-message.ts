@@ -7,14 +7,17 @@ import { ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import type {
   ContextKey,
+  ContextPlace,
+  ContextValue,
   MadeMessage,
   MessageParts,
   MessageStep,
   MessageSteps,
   MessageUse,
 } from '../../core/whole-messages.ts';
-import { encodePayload } from '../../wire/codec/codec.ts';
-import type { DeployedRoute } from '../deploy/deployment.ts';
+import type { MessageCostMeter } from '../../observe/meters/message-costs.ts';
+import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
+import type { DeployedRoute, WholeMessageTerms } from '../deploy/deployment.ts';
 import type { RequestContext } from './context.ts';
 import { forgetError, keepingClient, type PipelineMessage, sendFrom, writeValue } from './messages.ts';
 
@@ -23,27 +26,38 @@ const APART: ReadonlySet<string> = new Set(['payload', '_msgid', 'modelet']);
 /** Properties that cannot leave Node-RED. */
 const OF_CLIENT: readonly string[] = ['req', 'res'];
 
+interface EncodedParts {
+  readonly codec: number;
+  /** Base64. */
+  readonly bytes: string;
+}
+
 export class WholeMessage {
   readonly #context: RequestContext;
   readonly #deployed: DeployedRoute;
   readonly #use: MessageUse;
+  readonly #costs: MessageCostMeter;
   readonly #msg: PipelineMessage;
   /** Whether something gets a message of this request. */
   hasSent = false;
 
-  constructor(context: RequestContext, deployed: DeployedRoute, use: MessageUse, msg: PipelineMessage) {
+  constructor(context: RequestContext, deployed: DeployedRoute, terms: WholeMessageTerms, msg: PipelineMessage) {
     this.#context = context;
     this.#deployed = deployed;
-    this.#use = use;
+    this.#use = terms.use;
+    this.#costs = terms.costs;
     this.#msg = msg;
   }
 
   /** Returns what the code uses besides the payload, for the metadata of the request. @throws ModeletError */
-  parts(maxBytes: number): { readonly codec: number; readonly bytes: string } {
-    const values = this.#use.keys.flatMap((key) => {
+  parts(maxBytes: number): EncodedParts {
+    return this.#costs.sent(() => this.#parts(maxBytes));
+  }
+
+  #parts(maxBytes: number): EncodedParts {
+    const values = this.#keys().flatMap((key): ContextValue[] => {
       const value: unknown = contextOf(this.#node, key).get(key.key, key.store || undefined);
-      if (typeof value === 'function')
-        throw new ModeletError('modelet_failed', `${key.scope}.${key.key} is a function, which stays in Node-RED`);
+      if (typeof value === 'function') return [{ ...key, stays: true }];
       return value === undefined ? [] : [{ ...key, value }];
     });
     const kept: string[] = [];
@@ -58,6 +72,19 @@ export class WholeMessage {
     return { codec, bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64') };
   }
 
+  /** Returns the keys that the code names, and all of those stores whose keys it makes. */
+  #keys(): ContextKey[] {
+    const { keys, stores } = this.#use;
+    const isWhole = (key: ContextKey): boolean =>
+      stores.some(({ scope, store }) => scope === key.scope && store === key.store);
+    const ofStores = stores.flatMap((at) =>
+      contextOf(this.#node, at)
+        .keys(at.store || undefined)
+        .map((key) => ({ ...at, key })),
+    );
+    return [...keys.filter((key) => !isWhole(key)), ...ofStores];
+  }
+
   #encoded(parts: MessageParts, maxBytes: number): Payload {
     const options = { blame: 'invalid_input', maxBytes } as const;
     try {
@@ -67,13 +94,23 @@ export class WholeMessage {
       const entries = Object.entries(parts.properties);
       const own = entries.filter(([, value]) => canLeave(value, maxBytes));
       const kept = [...parts.kept, ...entries.filter((entry) => !own.includes(entry)).map(([name]) => name)];
-      return encodePayload({ ...parts, properties: Object.fromEntries(own), kept }, options);
+      const values = parts.values.map((one): ContextValue => {
+        if (!('value' in one) || canLeave(one.value, maxBytes)) return one;
+        const { value: _value, ...key } = one;
+        return { ...key, stays: true };
+      });
+      return encodePayload({ properties: Object.fromEntries(own), kept, values }, options);
     }
   }
 
-  /** Does what the code did. @throws what keeps it from being done */
-  apply({ steps }: MessageSteps): void {
-    for (const step of steps) this.#do(step);
+  /** Does what the code did. Returns false if the value is a plain result. @throws what keeps it from being done */
+  apply(value: Payload): boolean {
+    const all = messageStepsIn(decodePayload(value), this.#use);
+    if (!all) return false;
+    this.#costs.came(value.bytes.byteLength, () => {
+      for (const { steps } of all) for (const step of steps) this.#do(step);
+    });
+    return true;
   }
 
   /** @throws ModeletError `dropped` if an HTTP client waits, and nothing is left that could answer it */
@@ -157,7 +194,7 @@ export class WholeMessage {
   }
 }
 
-function contextOf(node: Node, { scope }: ContextKey): NodeContext {
+function contextOf(node: Node, { scope }: ContextPlace): NodeContext {
   const context = node.context() as NodeContext & Record<'flow' | 'global', NodeContext>;
   return scope === 'context' ? context : context[scope];
 }
@@ -172,7 +209,7 @@ function canLeave(value: unknown, maxBytes: number): boolean {
 }
 
 /** Returns the steps in a result, or in a part of one; null if it is a plain value. */
-export function messageStepsIn(value: unknown, { sends }: MessageUse): readonly MessageSteps[] | null {
+function messageStepsIn(value: unknown, { sends }: MessageUse): readonly MessageSteps[] | null {
   // All have been sent in parts.
   if (value === null) return sends ? [] : null;
   if (Array.isArray(value)) return sends && value.every(isSteps) ? value : null;

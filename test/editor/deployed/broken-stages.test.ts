@@ -4,6 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { idle, READY } from '../../fixtures/badges.ts';
+import { httpIn, httpOut } from '../../fixtures/flow.ts';
 import { importFlows } from '../clipboard.ts';
 import { boxOf, type EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
@@ -127,7 +128,9 @@ test('the dialog of a stage that does not run shows nothing as deployed, and sen
     { id: 'tab2', type: 'tab', label: 'Unused', disabled: true },
     { id: 'subflow1', type: 'subflow', name: 'Inside', in: [], out: [] },
     { id: RUNTIME, type: 'modelet-runtime', name: 'default' },
-    stage('running', 'tab1'),
+    { ...httpIn('in', '/counted', 'running'), z: 'tab1' },
+    stage('running', 'tab1', { code: 'flow.increment("n"); return msg;', wires: [['out']] }),
+    { ...httpOut('out'), z: 'tab1', x: 500 },
     stage('disabled', 'tab1', { d: true, y: 160 }),
     stage('unused', 'tab2'),
     stage('inside', 'subflow1'),
@@ -142,6 +145,17 @@ test('the dialog of a stage that does not run shows nothing as deployed, and sen
     await deployed.waitFor();
     await editor.page.locator('#modelet-stage-state', { hasText: /^idle, \d workers?/ }).waitFor();
     assert.equal(await undeployed.isVisible(), false);
+    const costs = /Each run carries \d+ B besides its payload and brings \d+ B; .* Mean of 1 since the deploy\./;
+    assert.equal(await editor.page.locator('#modelet-stage-costs').isVisible(), false);
+    assert.equal((await session.nodeRed.post('/counted', {})).status, 200);
+    await editor.page.locator('#modelet-stage-costs', { hasText: costs }).waitFor();
+    await editor.openTab('modelet-stage-model');
+    await editor.page.locator('#modelet-stage-test-sample').fill('1');
+    await editor.page.locator('#modelet-stage-test-run').click();
+    const told = editor.page.locator('#modelet-stage-test-times', {
+      hasText: 'because it uses flow.increment. Each run',
+    });
+    await told.filter({ hasText: costs }).waitFor();
     await editor.cancel();
 
     await editor.open('disabled');

@@ -91,14 +91,14 @@ test('a function node becomes a stage with its code, place, group and wires, and
 
 test('the action names by line what a worker does not have, and marks it if the node becomes a stage anyway', async () => {
   const code =
-    "const key = msg.topic;\nflow.set('count', flow.get(key) + 1);\nsetTimeout(() => node.send(msg), 10);\nreturn [msg, null];";
+    "const key = msg.topic;\nflow.set('count', flow.get(key, msg.store) + 1);\nsetTimeout(() => node.send(msg), 10);\nreturn [msg, null];";
   await session.inEditor(flows(code, { outputs: 2, wires: [['out'], []] }), async (editor) => {
     await select(editor, 'parse');
     await invoke(editor, TO_STAGE);
     const asked = editor.page.locator('.red-ui-notification', { hasText: 'does not work the same way' });
     await asked.waitFor();
     assert.deepEqual(await asked.locator('li').allTextContents(), [
-      'On Message, line 2: flow.get(key): a worker gets the values whose keys stand in the tab On Message as text, by get, set and increment',
+      'On Message, line 2: flow.get(key, msg.store): a worker has get, set, keys, increment and update in the tab On Message, and only of stores that the code names as text',
       'On Message, line 3: setTimeout: a timer may fire after the run: wait for it in a promise, or call node.done() at the end',
       'On Message, line 3: node.send: a stage can send only while its code runs: await it, or call node.done() at its end',
     ]);

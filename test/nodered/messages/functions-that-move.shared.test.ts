@@ -40,12 +40,18 @@ function flows(): FlowNode[] {
 }
 
 interface ContextOwner {
-  context(): { readonly flow: { get(key: string): unknown } };
+  context(): Record<'flow' | 'global', { get(key: string): unknown; set(key: string, value: unknown): void }>;
 }
 
 const COUNTED = 10_000;
+const LISTED = 300;
 const OTHERS: FlowNode[] = [
   stage('counts', 'flow.increment("count");', [], { workers: '4' }),
+  stage('lists', 'flow.update("list", (list = []) => [...list, msg.payload]);', [], { workers: '4' }),
+  stage('tool', 'return { payload: [global.get("plain"), global.get(msg.topic)] };', ['tooled']),
+  sink('tooled'),
+  catchNode('tool-catch', 'untooled', { scope: ['tool'] }),
+  sink('untooled'),
   httpIn('in', '/parity', 'parity'),
   stage('parity', 'if (!msg.payload.odd) return null; msg.statusCode = 201;\nreturn msg;', ['out']),
   httpOut('out'),
@@ -78,6 +84,37 @@ describe('function nodes that became stages', () => {
     for (let payload = 0; payload < COUNTED; payload += 1) red.send('counts', { payload });
     await until('all are counted', () => Number(flow.get('count')) >= COUNTED);
     assert.equal(flow.get('count'), COUNTED);
+  });
+
+  test('four workers that update a list leave out nothing, in the order of the messages', async () => {
+    const { flow } = (red.node('lists') as unknown as ContextOwner).context();
+    const all = Array.from({ length: LISTED }, (_, at) => at);
+    for (const payload of all) red.send('lists', { payload });
+    await until('all are listed', () => (flow.get('list') as unknown[] | undefined)?.length === LISTED);
+    assert.deepEqual(flow.get('list'), all);
+  });
+
+  test('code that makes a key gets the whole store, and an error only if it reads what stays in Node-RED', async () => {
+    const { global } = (red.node('tool') as unknown as ContextOwner).context();
+    global.set('plain', { n: 1 });
+    global.set('made', () => 1);
+    const [results, errors] = [red.inputs('tooled'), red.inputs('untooled')];
+    red.send('tool', { topic: 'plain.n', payload: 0 });
+    red.send('tool', { topic: 'made', payload: 0 });
+    await until('both are through', () => results.length === 1 && errors.length === 1);
+    assert.deepEqual(results[0]?.payload, [{ n: 1 }, 1]);
+    assert.match(JSON.stringify(errors[0]?.['error']), /global\.made has a value that stays in Node-RED/);
+  });
+
+  test('the view of the sidebar has the costs of whole messages, and none of a stage without', async () => {
+    type Costs = Record<string, { messages: number; bytesOut: number; bytesBack: number; ms: number }>;
+    const { wholeMessages } = await red.getJson<{ wholeMessages: Costs }>('/admin/modelets/view');
+    const { messages = 0, bytesOut = 0, bytesBack = 0, ms = 0 } = wholeMessages['counts'] ?? {};
+    assert.equal(messages, COUNTED);
+    assert.ok(bytesOut >= COUNTED && bytesBack >= COUNTED && ms > 0, `${bytesOut} and ${bytesBack} bytes, ${ms} ms`);
+    const of = (name: string): number | undefined =>
+      wholeMessages[`stage-${MOVING.findIndex((one) => one.name === name)}`]?.messages;
+    assert.deepEqual([of('keys that the code makes'), of('a loop')], [5, undefined]);
   });
 
   test('an HTTP client gets what the code sets, and an error if the code drops its message', async () => {

@@ -243,9 +243,11 @@ describe('log: text of users', () => {
     await deploy([stage('one', code, 'sink', { name }), sink('sink')], { name, logLevel: 'debug' });
     nodeRed.send('one', { payload: 1 });
     await until('the error is in the log', () => entries.find(({ msg }) => /modelet_failed: a\\n/.test(String(msg))));
-    await until('the warning is there', () =>
+    const warning = await until('the warning is there', () =>
       ours().find(({ level, msg }) => level === WARN && /forged/.test(`${msg}`)),
     );
+    // The debug sidebar shows it as a warning of the stage.
+    assert.deepEqual([warning.id, warning['z'], warning['path']], ['one', TAB.id, TAB.id]);
     const forged = entries.filter((entry) => /forged/.test(shown(entry)));
     assert.ok(forged.length >= 4, `${forged.length} lines`);
     for (const entry of ours()) assert.doesNotMatch(shown(entry), /[\p{Cc}\u2028\u2029]/u);

@@ -24,6 +24,7 @@ interface Answer {
   readonly runMs: number | null;
   readonly log: readonly { readonly level: string; readonly text: string }[];
   readonly more: number;
+  readonly wholeMessages: { readonly why: string; readonly costs: { readonly messages: number } | null } | null;
 }
 
 type Settings = Readonly<Record<string, unknown>>;
@@ -36,6 +37,7 @@ describe('testing a stage', () => {
       ...endpoint('/deployed', 'deployed'),
       stage('deployed', 'return input.number * 2;', 'second'),
       stage('second', 'return input;', 'collector /deployed'),
+      stage('whole', 'flow.increment("n"); return msg;', []),
     ],
   });
 
@@ -82,6 +84,15 @@ describe('testing a stage', () => {
     ]);
     assert.ok(answer.startMs !== null && answer.runMs !== null && answer.more === 0);
     assert.deepEqual(workers(), before);
+  });
+
+  test('code with the habits of a function node is told what its runs carry, and what that costs where it is deployed', async () => {
+    const code = 'flow.increment("n"); return msg;';
+    const { wholeMessages } = await tried({ code }, 1);
+    assert.deepEqual(wholeMessages, { why: 'uses flow.increment', costs: null });
+    red.send('whole', { payload: 1 });
+    await until('it has run', async () => (await tried({ id: 'whole', code }, 1)).wholeMessages?.costs?.messages === 1);
+    assert.equal((await tried({ code: 'return input;' }, 1)).wholeMessages, null);
   });
 
   test('a typo is one error with its line, and nothing starts again', async () => {

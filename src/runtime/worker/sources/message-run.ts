@@ -5,7 +5,9 @@
 
 import {
   type ContextKey,
+  type ContextPlace,
   type ContextScope,
+  type ContextValue,
   type MadeMessage,
   type MessageParts,
   type MessageStep,
@@ -58,7 +60,7 @@ export class MessageRun {
       error: (error: unknown, message?: unknown) => this.#error(error, message),
       done: () => this.#finish(),
     });
-    for (const { value, ...key } of this.#parts.values) setProperty(this.#store(key), key.key, value);
+    for (const one of this.#parts.values) setProperty(this.#store(one), one.key, valueIn(one));
   }
 
   /** Runs the code to its end. Code of a stage with parts gives what it sends as it does. */
@@ -87,6 +89,18 @@ export class MessageRun {
         }
         then?.(undefined);
       },
+      keys: (store?: unknown, callback?: unknown) => {
+        const then = [store, callback].find((one) => typeof one === 'function') as Callback | undefined;
+        const keys = Object.keys(this.#store(at('', store)));
+        then?.(undefined, ...keys);
+        return then ? undefined : keys;
+      },
+      /** The runs of a stage whose code has this take turns, so that none writes in between. */
+      update: (key: string, change: (value: unknown) => unknown, store?: unknown) => {
+        const value = change(read(key, store));
+        this.#set(at(key, store), value);
+        return value;
+      },
       /** The context then has what all runs have added, whichever ran at the same time. */
       increment: (key: string, by = 1, store?: unknown) => {
         const value = (Number(read(key, store)) || 0) + by;
@@ -98,11 +112,16 @@ export class MessageRun {
   }
 
   #read(key: ContextKey): unknown {
-    const isKnown = [...this.#use.keys, ...this.#writes].some(
-      (one) => 'key' in one && one.scope === key.scope && one.key === key.key && one.store === key.store,
+    const isOf = (one: MessageStep | ContextPlace): boolean =>
+      'scope' in one && one.scope === key.scope && one.store === key.store;
+    const isNamed = [...this.#use.keys, ...this.#writes].some(
+      (one) => 'key' in one && isOf(one) && one.key === key.key,
     );
-    if (isKnown) return getProperty(this.#store(key), key.key);
-    throw new Error(`${key.scope}.get: a worker has the keys that the code names as text, and "${key.key}" is not one`);
+    if (!isNamed && !this.#use.stores.some(isOf))
+      throw new Error(`${key.scope}.get: the code does not name the store "${key.store}" as text`);
+    const value = propertyOf(this.#store(key), key.key);
+    if (value instanceof Kept) throw new Error(`${key.scope}.${value.name} has a value that stays in Node-RED`);
+    return value;
   }
 
   #set(key: ContextKey, value: unknown): void {
@@ -217,6 +236,20 @@ export class MessageRun {
     if (isOriginal && payload === undefined) removed.push('payload');
     return { isOriginal, properties, kept, removed };
   }
+}
+
+/** Returns undefined also if what should hold the property is not there, as a store does. */
+function propertyOf(values: CodeMessage, expression: string): unknown {
+  try {
+    return getProperty(values, expression);
+  } catch (thrown) {
+    if (thrown instanceof TypeError) return;
+    throw thrown;
+  }
+}
+
+function valueIn(one: ContextValue): unknown {
+  return 'value' in one ? one.value : new Kept(one.key);
 }
 
 function copied(made: MadeMessage): MadeMessage {
