@@ -3,7 +3,8 @@
 //
 //   <rows>name capacity</rows>                       rows of the usual form
 //   <row property="path"> ... </row>                 a row with a special part at its end
-//   <tasks></tasks>                                  the tasks of known models and their options, as window.modelet.tasks
+//   <tasks></tasks>                                  the tasks of known models, and the presets of ONNX models, with their
+//                                                    options, as window.modelet.tasks and .presets
 //   <library>js-sha256/build/sha256.cjs as sha256</library>   a CommonJS file of a package, as window.modelet.sha256
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -32,6 +33,7 @@ export async function readSources(dist, root) {
     schemas: Object.fromEntries(await Promise.all(types.map(async (name) => [`modelet-${name}`, await load(name)]))),
     scriptOf: readFormats(join(dist, 'src', 'config', 'formats')),
     tasks: (await import(pathToFileURL(join(dist, 'src', 'config', 'tasks', 'task-options.js')).href)).DIALOG_TASKS,
+    presets: (await import(pathToFileURL(join(dist, 'src', 'config', 'tasks', 'presets.js')).href)).DIALOG_PRESETS,
     catalogOf: (type) => {
       const file = join(root, 'nodes', 'locales', 'en-US', `${type}.json`);
       return JSON.parse(readFileSync(file, 'utf8'))[type];
@@ -40,7 +42,7 @@ export async function readSources(dist, root) {
 }
 
 /** Returns the page of a type for the editor; `page` is the one of nodes/. */
-export function editorHalf(page, type, { schemas, scriptOf, tasks, catalogOf }) {
+export function editorHalf(page, type, { schemas, scriptOf, tasks, presets, catalogOf }) {
   const schema = schemas[type];
   if (!schema) return page;
   const row = rowMaker(type, schema, catalogOf(type));
@@ -55,10 +57,10 @@ export function editorHalf(page, type, { schemas, scriptOf, tasks, catalogOf }) 
     .replace(/( *)<row property="(\w+)">\n?([\s\S]*?) *<\/row>/g, (_all, indent, name, special) =>
       row(name, special, indent),
     )
-    .replace(
-      '<tasks></tasks>',
-      () => `<script type="text/javascript">\n(window.modelet ??= {}).tasks = ${JSON.stringify(tasks)};\n</script>`,
-    )
+    .replace('<tasks></tasks>', () => {
+      const tables = `{ tasks: ${JSON.stringify(tasks)}, presets: ${JSON.stringify(presets)} }`;
+      return `<script type="text/javascript">\nObject.assign((window.modelet ??= {}), ${tables});\n</script>`;
+    })
     .replace(/<library>(\S+) as (\w+)<\/library>/g, (_all, file, name) => library(file, name));
   const table = JSON.stringify(tableOf(schema, catalogOf(type)));
   const declared = Object.values(schema.properties).map(({ format }) => format);

@@ -85,6 +85,7 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
   const { cpus, env, shares, ...kept } = others;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
   const workers = compileWorkers(settings.workers, cpus, env, lookUp);
+  const compiled = compileSource(settings, init, workers, resolve, lookUp);
   return Object.freeze({
     ...kept,
     name: kept.name.trim(),
@@ -92,13 +93,13 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
     versions: compileVersions(settings),
     sticky: kept.sticky.trim(),
     rollback: compileRollback(kept.rollback),
-    source: compileSource(settings, init, workers, resolve, lookUp),
+    source: compiled,
     init,
     inputSchema: compileSchema('inputSchema', kept.inputSchema),
     outputSchema: compileSchema('outputSchema', kept.outputSchema),
     workers,
     output: readProperty('output', () => parseResultProperty(kept.output)),
-    mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(withOwnTypes(settings))),
+    mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(withOwnTypes(kept.mediaTypes, compiled))),
   });
 }
 
@@ -144,9 +145,11 @@ function compileInline(stage: StageSettings, workers: readonly WorkerPlacement[]
   };
 }
 
-/** A known model takes files of its kind, whatever else the setting names. */
-function withOwnTypes({ source, task, mediaTypes }: StageSettings): string {
-  return source === 'task' ? [mediaTypes, ...INPUT_TYPES[TASKS[task].input]].join() : mediaTypes;
+/** A model that takes files takes those of their kind, whatever else the setting names. */
+function withOwnTypes(mediaTypes: string, source: StageSource): string {
+  const takesPicture = source.kind === 'onnx' && source.options.presets.takes === 'picture';
+  const input = source.kind === 'task' ? TASKS[source.task].input : takesPicture ? 'picture' : null;
+  return input === null ? mediaTypes : [mediaTypes, ...INPUT_TYPES[input]].join();
 }
 
 function compileTask(stage: StageSettings, init: unknown, workers: number, resolve: ResolvePaths): StageSource {

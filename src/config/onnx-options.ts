@@ -1,5 +1,6 @@
 /** Parses the options in the `init` of an ONNX stage. */
 import type { OnnxOptions } from './stage-source.ts';
+import { parsePresets, presetNames } from './tasks/presets.ts';
 import { invalid } from './validate.ts';
 
 type Check = readonly [isValid: (value: unknown) => boolean, what: string];
@@ -14,7 +15,7 @@ const isFillings = (value: unknown): boolean =>
   isRecord(value) && Object.keys(value).length > 0 && Object.values(value).every(isScalar);
 const isBoolean = (value: unknown): boolean => typeof value === 'boolean';
 
-const CHECKS: Readonly<Record<keyof OnnxOptions, Check>> = {
+const CHECKS: Readonly<Record<Exclude<keyof OnnxOptions, 'presets'>, Check>> = {
   executionProviders: [
     (value) => Array.isArray(value) && value.length > 0 && value.every((entry) => isText(entry) || isNamed(entry)),
     'an array of names, or of objects with a name',
@@ -28,7 +29,7 @@ const CHECKS: Readonly<Record<keyof OnnxOptions, Check>> = {
   examples: [Array.isArray, 'an array of inputs'],
 };
 
-const DEFAULTS: OnnxOptions = {
+const DEFAULTS: Omit<OnnxOptions, 'presets'> = {
   executionProviders: ['cpu'],
   threads: null,
   labels: null,
@@ -45,14 +46,20 @@ const DEFAULTS: OnnxOptions = {
  */
 export function parseOnnxOptions(init: unknown): OnnxOptions {
   if (!isRecord(init)) throw invalid('init: must be an object');
-  for (const [name, value] of Object.entries(init)) {
-    const check = Object.hasOwn(CHECKS, name) ? CHECKS[name as keyof OnnxOptions] : null;
-    if (!check) throw invalid(`init: an ONNX stage has no "${name}"; there are ${Object.keys(CHECKS).join(', ')}`);
+  const { presets, others } = parsePresets(init);
+  for (const [name, value] of Object.entries(others)) {
+    const check = Object.hasOwn(CHECKS, name) ? CHECKS[name as keyof typeof CHECKS] : null;
+    if (!check) {
+      const known = [...Object.keys(CHECKS), ...presetNames(presets)].join(', ');
+      throw invalid(`init: an ONNX stage has no "${name}"; there are ${known}`);
+    }
     if (!check[0](value)) throw invalid(`init: "${name}" must be ${check[1]}`);
   }
-  const options: OnnxOptions = { ...DEFAULTS, ...init };
+  const options: OnnxOptions = { ...DEFAULTS, ...others, presets };
   if (options.tensors && (options.labels !== null || options.softmax)) {
     throw invalid('init: "tensors" gives the outputs as they are, without "labels" and "softmax"');
   }
+  if (presets.gives !== 'tensors' && (options.tensors || options.softmax))
+    throw invalid(`init: "tensors" and "softmax" have no effect where the model gives ${presets.gives}`);
   return options;
 }

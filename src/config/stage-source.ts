@@ -68,7 +68,23 @@ export interface TaskLimits extends Pick<OnnxOptions, 'threads' | 'batch' | 'exa
   readonly maxSeconds: number;
 }
 
+/** An item of an ONNX stage is tensors, or a picture. */
+export const TAKES_NAMES = ['tensors', 'picture'] as const;
+export type Takes = (typeof TAKES_NAMES)[number];
+
+/** What becomes of the outputs of an ONNX model. */
+export const GIVES_NAMES = ['tensors', 'classes', 'boxes', 'embedding'] as const;
+export type Gives = (typeof GIVES_NAMES)[number];
+
+export interface OnnxPresets {
+  readonly takes: Takes;
+  readonly gives: Gives;
+  /** Their options by name, see config/tasks/presets.ts. */
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
 export interface OnnxOptions {
+  readonly presets: OnnxPresets;
   /** Names, or objects with settings. Each operator runs on the first provider that supports it. */
   readonly executionProviders: readonly (string | { readonly name: string })[];
   /** Threads per run; null: one per pinned core, else all cores for a stage's only worker, else one. */

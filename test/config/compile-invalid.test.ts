@@ -125,6 +125,17 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { source: 'onnx', path: 'm.onnx', init: '{"labels": [1]}' }, /^init: "labels" must be an array of texts/],
   ['stage', { source: 'onnx', path: 'm.onnx', init: '{"executionProviders": "cuda"}' }, /^init: "executionProviders"/],
   ['stage', { source: 'onnx', path: 'm.onnx', init: '{"tensors": true, "softmax": true}' }, /^init: "tensors" gives/],
+  ...(
+    [
+      ['{"takes": "sound"}', /^init: "takes" must be tensors, picture$/],
+      ['{"gives": "boxes", "threshold": 2}', /^init\/threshold: must be <= 1/],
+      ['{"gives": "boxes", "pooling": "mean"}', /^init: an ONNX stage has no "pooling"; there are .*, iou, topK$/],
+      ['{"takes": "picture", "size": "640 by 480"}', /^init\/size: must match pattern/],
+      ['{"takes": "picture", "mean": [0.5], "std": []}', /^init: "mean" and "std" must have three numbers each/],
+      ['{"gives": "classes", "softmax": true}', /^init: "tensors" and "softmax" have no effect where the model gives/],
+      ['{"takes": "tensors", "resize": "crop"}', /^init: an ONNX stage has no "resize"/],
+    ] as const
+  ).map(([init, message]) => ['stage', { source: 'onnx', path: 'm.onnx', init }, message] as const),
   ['stage', { source: 'wasm' }, /^source/],
 ];
 

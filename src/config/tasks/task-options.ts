@@ -4,10 +4,15 @@ import type { PayloadSchema } from '../../core/model.ts';
 import { compilePayloadSchema, type PayloadCheck } from '../payload-schema.ts';
 import { TASK_NAMES, type TaskLimits, type TaskName } from '../stage-source.ts';
 import { invalid } from '../validate.ts';
-import { TASKS, type TaskInput, type TaskOption } from './tasks.ts';
+import { TASKS, type Task, type TaskInput, type TaskOption } from './tasks.ts';
 
 /** Values of a task's options by name. */
 export type TaskValues = Readonly<Record<string, unknown>>;
+
+export const MAX_MEGAPIXELS: TaskOption = {
+  ...{ type: 'number', minimum: 0.001, maximum: 1000, default: 50 },
+  description: 'Largest picture, in millions of pixels',
+};
 
 /** Options that only the stage sets. */
 const OF_STAGE: Readonly<Record<keyof TaskLimits, TaskOption | { readonly type: 'array'; readonly default: unknown }>> =
@@ -17,10 +22,7 @@ const OF_STAGE: Readonly<Record<keyof TaskLimits, TaskOption | { readonly type: 
       ...{ type: 'string', enum: ['cpu', 'cuda', 'dml', 'coreml', 'webgpu'], default: 'cpu' },
       description: 'Where the model runs',
     },
-    maxMegapixels: {
-      ...{ type: 'number', minimum: 0.001, maximum: 1000, default: 50 },
-      description: 'Largest picture, in millions of pixels',
-    },
+    maxMegapixels: MAX_MEGAPIXELS,
     maxSeconds: {
       ...{ type: 'number', minimum: 0.1, maximum: 86_400, default: 600 },
       description: 'Longest sound, in seconds',
@@ -30,8 +32,8 @@ const OF_STAGE: Readonly<Record<keyof TaskLimits, TaskOption | { readonly type: 
   };
 
 /** Returns the JSON Schema of the options that a request may set. */
-export function optionsSchema(task: TaskName): PayloadSchema & object {
-  return { type: 'object', properties: TASKS[task].options, additionalProperties: false };
+export function optionsSchema(options: Task['options']): PayloadSchema & object {
+  return { type: 'object', properties: options, additionalProperties: false };
 }
 
 /**
@@ -64,29 +66,33 @@ function knownNames(keyword: string, task: TaskName): string {
   return `; there are ${[...Object.keys(TASKS[task].options), ...Object.keys(OF_STAGE)].join(', ')}`;
 }
 
-function defaultsOf(options: Readonly<Record<string, { readonly default?: unknown }>>): TaskValues {
+/** Returns the defaults of the options that have one. */
+export function defaultsOf(options: Readonly<Record<string, { readonly default?: unknown }>>): TaskValues {
   const entries = Object.entries(options).filter(([, option]) => 'default' in option);
   return Object.fromEntries(entries.map(([name, option]) => [name, option.default]));
 }
 
 /** Reads the options of requests to one stage. */
-export class TaskOptions {
-  readonly #task: TaskName;
+export class RequestOptions {
+  readonly #options: Task['options'];
   readonly #ofStage: TaskValues;
   #check: PayloadCheck | null = null;
 
-  constructor(task: TaskName, ofStage: TaskValues) {
-    this.#task = task;
-    this.#ofStage = { ...defaultsOf(TASKS[task].options), ...ofStage };
+  /** @param options those that a request may set */
+  constructor(options: Task['options'], ofStage: TaskValues) {
+    this.#options = options;
+    this.#ofStage = { ...defaultsOf(options), ...ofStage };
   }
 
   /**
-   * Returns the options of a request: its own, else those of the stage, else the defaults.
+   * Returns the options of a request: those in its input, else those of its message, of the stage, or the defaults.
    * @throws ModeletError `invalid_input` if the request has others, or if one is missing
    */
-  of(given: unknown): TaskValues {
+  of(own: unknown, ofMessage: unknown): TaskValues {
+    const isPlain = typeof own === 'object' && own !== null && typeof ofMessage === 'object';
+    const given = (isPlain ? { ...ofMessage, ...own } : (own ?? ofMessage)) ?? undefined;
     const values = given === undefined ? this.#ofStage : { ...this.#ofStage, ...this.#checked(given) };
-    for (const name of Object.keys(TASKS[this.#task].options)) {
+    for (const name of Object.keys(this.#options)) {
       if (values[name] !== undefined) continue;
       throw new ModeletError('invalid_input', `the option ${name} is missing: the stage or the request must set it`);
     }
@@ -94,7 +100,7 @@ export class TaskOptions {
   }
 
   #checked(given: unknown): TaskValues {
-    this.#check ??= compilePayloadSchema(optionsSchema(this.#task));
+    this.#check ??= compilePayloadSchema(optionsSchema(this.#options));
     const problems = this.#check(given, true);
     if (!problems) return given as TaskValues;
     const text = problems.map(({ path, message }) => `options${path} ${message}`).join('; ');
@@ -102,11 +108,14 @@ export class TaskOptions {
   }
 }
 
+/** An option as the dialog of a stage shows it. */
+export type ShownOption = Omit<TaskOption, 'description'>;
+
 /** The part of the table of tasks that the dialog of a stage shows; the build writes it there. */
 interface DialogTask {
   readonly input: TaskInput;
   /** Its own options, and the limit for its kind of input. */
-  readonly options: Readonly<Record<string, Omit<TaskOption, 'description'>>>;
+  readonly options: Readonly<Record<string, ShownOption>>;
 }
 
 const LIMITS: Readonly<Partial<Record<TaskInput, keyof typeof OF_STAGE>>> = {
@@ -118,15 +127,20 @@ export const DIALOG_TASKS: Readonly<Record<string, DialogTask>> = Object.fromEnt
   TASK_NAMES.map((name) => {
     const { input, options } = TASKS[name];
     const limit = LIMITS[input];
-    const all = { ...options, ...(limit ? { [limit]: OF_STAGE[limit] } : {}) };
-    return [
-      name,
-      { input, options: Object.fromEntries(Object.entries(all).map(([key, option]) => [key, shown(option)])) },
-    ];
+    return [name, { input, options: shownOptions({ ...options, ...(limit ? { [limit]: OF_STAGE[limit] } : {}) }) }];
   }),
 );
 
-function shown(option: object): DialogTask['options'][string] {
-  const { type, default: usual, enum: choices } = option as TaskOption;
-  return { type, ...(usual === undefined ? {} : { default: usual }), ...(choices ? { enum: choices } : {}) };
+export function shownOptions(options: Readonly<Record<string, object>>): Readonly<Record<string, ShownOption>> {
+  return Object.fromEntries(Object.entries(options).map(([name, option]) => [name, shown(option)]));
+}
+
+function shown(option: object): ShownOption {
+  const { type, default: usual, enum: choices, items } = option as TaskOption;
+  return {
+    type,
+    ...(usual === undefined ? {} : { default: usual }),
+    ...(choices ? { enum: choices } : {}),
+    ...(items?.type === 'number' ? { items } : {}),
+  };
 }

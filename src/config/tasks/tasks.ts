@@ -38,7 +38,8 @@ export interface TaskOption {
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;
-  readonly items?: { readonly type: 'string'; readonly minLength: 1 };
+  readonly items?: { readonly type: 'string'; readonly minLength: 1 } | { readonly type: 'number' };
+  readonly pattern?: string;
   readonly minItems?: number;
 }
 

@@ -1,16 +1,29 @@
 /** Makes JSON Schemas of a model's inputs and outputs, for people to read. read-item.ts accepts more than they say. */
+import type { OnnxPresets } from '../../../config/stage-source.ts';
+import { GIVES } from '../../../config/tasks/presets.ts';
 import type { PayloadSchema } from '../../../core/model.ts';
+import { schemaOfKind } from '../tasks/inputs.ts';
 import { describePort, type Ports, type SessionPort } from './ports.ts';
 import { type ResultOptions, scoresAt } from './results.ts';
 
 type Shape = SessionPort['shape'];
 
+interface Documented {
+  readonly inputSchema: PayloadSchema;
+  readonly outputSchema: PayloadSchema;
+}
+
+/** Returns the schemas of items that are no tensors, and of results that are not. */
+export function documentedItems(ofPorts: Documented, { takes, gives }: OnnxPresets): Documented {
+  const { ofRequest, result } = GIVES[gives];
+  return {
+    inputSchema: takes === 'picture' ? schemaOfKind('picture', ofRequest) : ofPorts.inputSchema,
+    outputSchema: gives === 'tensors' ? ofPorts.outputSchema : result,
+  };
+}
+
 /** Returns the schemas. `stacked`: items come without the first dimension, which is the batch. */
-export function documentedPorts(
-  { inputs, outputs }: Ports,
-  stacked: boolean,
-  options: ResultOptions,
-): { readonly inputSchema: PayloadSchema; readonly outputSchema: PayloadSchema } {
+export function documentedPorts({ inputs, outputs }: Ports, stacked: boolean, options: ResultOptions): Documented {
   const shapeOf = ({ shape }: SessionPort): Shape | null => (shape.length === 0 ? null : shape.slice(stacked ? 1 : 0));
   const taken = inputs.map((port) => [port.name, inputOf(port, shapeOf(port))] as const);
   // If items run alone, the shape of an output is unknown: the first dimension is removed only if it turns out to be 1.

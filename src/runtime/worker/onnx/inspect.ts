@@ -9,7 +9,7 @@ const [path = '', requireFrom = ''] = process.argv.slice(2);
 async function inspect(): Promise<object> {
   try {
     const { ports, run } = await openSession(path, requireFrom, { executionProviders: ['cpu'], threads: 1 });
-    const { stacking } = await findStacking({ ports, padding: null, run }, null, [], systemClock);
+    const { stacking } = await findStacking({ ports, padding: null, run }, null, () => [], systemClock);
     return { ...ports, single: stacking.tag === 'single' };
   } catch (thrown) {
     return { error: asError(thrown).message };

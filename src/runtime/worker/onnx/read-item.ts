@@ -42,6 +42,21 @@ export function readItem(item: unknown, inputs: readonly SessionPort[], stacking
   return { parts: read, isRow };
 }
 
+/** Reads those that can be read: the warm-up reports the others. */
+export function readExamples(
+  examples: readonly unknown[],
+  inputs: readonly SessionPort[],
+  stacking: Stacking,
+): ItemParts[] {
+  return examples.flatMap((example) => {
+    try {
+      return readItem(example, inputs, stacking);
+    } catch {
+      return [];
+    }
+  });
+}
+
 function readPart(value: unknown, port: SessionPort, stacking: Stacking): ItemPart & { readonly form: ItemForm } {
   const { values, dims } = find(value, port);
   const fitted = fit(dims, values.length, port, stacking);

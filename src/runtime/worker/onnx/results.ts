@@ -2,6 +2,7 @@
 
 import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { nested, sizeOf } from '../../../core/tensor.ts';
+import { toProbabilities } from '../presets/scores.ts';
 import { fromElement, type SessionTensor } from './elements.ts';
 import type { SessionPort } from './ports.ts';
 import type { ItemOutputs } from './run-items.ts';
@@ -77,19 +78,6 @@ function classify(tensor: SessionTensor, { softmax, labels }: ResultOptions): un
 function labelled(scores: readonly number[], labels: readonly string[]): Labelled {
   const index = scores.reduce((best, score, at) => (score > (scores[best] as number) ? at : best), 0);
   return { label: labels[index] as string, index, score: scores[index] as number, scores };
-}
-
-/** Applies softmax to a range of scores. Subtracting the largest score changes no quotient and keeps exp() finite. */
-function toProbabilities(scores: number[], from: number, to: number): void {
-  let largest = Number.NEGATIVE_INFINITY;
-  for (let at = from; at < to; at += 1) largest = Math.max(largest, scores[at] as number);
-  let sum = 0;
-  for (let at = from; at < to; at += 1) {
-    const power = Math.exp((scores[at] as number) - largest);
-    scores[at] = power;
-    sum += power;
-  }
-  for (let at = from; at < to; at += 1) scores[at] = (scores[at] as number) / sum;
 }
 
 function toPlain(tensor: SessionTensor): unknown {

@@ -4,8 +4,11 @@ import { sizeOf } from '../../../core/tensor.ts';
 import { type Proof, proveBatch, SCALE, type Subject } from '../batch/proof.ts';
 import { type ElementType, makeElements, type TensorElements, toElements } from './elements.ts';
 import { type Ports, type SessionPort, type Stacking, stackingToProve } from './ports.ts';
-import { type ItemPart, type ItemParts, readItem } from './read-item.ts';
+import type { ItemPart, ItemParts } from './read-item.ts';
 import { type Model, rowOf, runItems } from './run-items.ts';
+
+/** Reads the examples that can be read, as items. */
+type ReadExamples = (stacking: Stacking) => readonly ItemParts[];
 
 /** One row for each input: parts whose first dimension is 1. */
 type TrialRow = readonly ItemPart[];
@@ -30,7 +33,7 @@ const MOST_EXAMPLES = 2;
 export async function findStacking(
   { ports, padding, run }: Omit<Model, 'stacking'>,
   forced: boolean | null,
-  examples: readonly unknown[],
+  examples: ReadExamples,
   clock: Clock,
 ): Promise<FoundStacking> {
   if (forced === false) return singly('the stage is set so', null);
@@ -50,7 +53,7 @@ function singly(why: string, warning: string | null): FoundStacking {
   return { stacking: { tag: 'single', why }, padding: null, warning, unpadded: null };
 }
 
-async function prove(model: Model, examples: readonly unknown[], clock: Clock): Promise<Proof> {
+async function prove(model: Model, examples: ReadExamples, clock: Clock): Promise<Proof> {
   const { ports, stacking, padding } = model;
   const subject: Subject<TrialRow> = {
     clock,
@@ -66,7 +69,7 @@ async function prove(model: Model, examples: readonly unknown[], clock: Clock): 
     // Integers may be indexes, which cannot be larger.
     enlarged: (row) => [true, false].map((integers) => scaled(row, ports.inputs, { by: SCALE, integers })),
   };
-  const given = givenRows(ports, stacking, examples);
+  const given = givenRows(examples(stacking));
   let proof: Proof = { tag: 'unproven', why: 'no two inputs could be tried: give examples' };
   for (const size of given[0] ? [0] : OPEN_SIZES) {
     const alike = [...given, ...reorderedRows(given), ...madeRows(ports, given[0] ?? null, size)];
@@ -78,15 +81,8 @@ async function prove(model: Model, examples: readonly unknown[], clock: Clock): 
 }
 
 /** Returns single rows of the examples, of the shape of the first one. */
-function givenRows({ inputs }: Ports, stacking: Stacking, examples: readonly unknown[]): TrialRow[] {
-  const rows: TrialRow[] = [];
-  for (const example of examples) {
-    try {
-      rows.push(...rowsOf(readItem(example, inputs, stacking)));
-    } catch {
-      // The warm-up reports an example that cannot be read.
-    }
-  }
+function givenRows(examples: readonly ItemParts[]): TrialRow[] {
+  const rows = examples.flatMap(rowsOf);
   const shapeOf = (row: TrialRow): string => row.map(({ dims }) => dims.join()).join(';');
   const [first] = rows;
   return first ? rows.filter((row) => shapeOf(row) === shapeOf(first)).slice(0, MOST_EXAMPLES) : [];

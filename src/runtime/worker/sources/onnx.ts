@@ -1,20 +1,23 @@
 /** Makes a modelet from an ONNX model: turns items into tensors, stacks them into a batch, and splits the outputs. */
-import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
 import type { StageSource } from '../../../config/stage-source.ts';
+import { GIVES } from '../../../config/tasks/presets.ts';
+import { RequestOptions } from '../../../config/tasks/task-options.ts';
 import { systemClock } from '../../../core/clock.ts';
 import { asError, ModeletError } from '../../../core/errors.ts';
 import type { BatchWarning } from '../../../core/model.ts';
 import { usableThreads } from '../../../process/cpu-quota.ts';
-import { type LoadedModelet, type LoadSource, NO_STATICS } from '../modelet/modelet.ts';
-import { documentedPorts } from '../onnx/documented.ts';
+import { type LoadedModelet, type LoadSource, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
+import { documentedItems, documentedPorts } from '../onnx/documented.ts';
 import { Padding } from '../onnx/padding.ts';
 import { describePort, hasRows, type Stacking } from '../onnx/ports.ts';
-import { type ItemParts, readItem } from '../onnx/read-item.ts';
 import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
 import { runItems } from '../onnx/run-items.ts';
 import { openSession } from '../onnx/session.ts';
 import { findStacking } from '../onnx/trial.ts';
+import { answerMaker } from '../presets/answers.ts';
+import { labelsOf, readLabels } from '../presets/labels.ts';
+import { readModelFile } from '../presets/model-file.ts';
+import { itemReader, type PresetItem } from '../presets/preset-items.ts';
 
 type OnnxSource = Extract<StageSource, { kind: 'onnx' }>;
 
@@ -29,48 +32,67 @@ export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, conte
   }
 };
 
-const open: LoadSource<OnnxSource> = async (source, definition, { cpus, log }) => {
+const open: LoadSource<OnnxSource> = async (source, { requireFrom }, { cpus, log }) => {
   const { path, options } = source;
-  const results: ResultOptions = { ...options, labels: readLabels(source) };
-  const session = await openSession(path, definition.requireFrom, {
+  const { takes, gives, values } = options.presets;
+  const session = await openSession(path, requireFrom, {
     executionProviders: options.executionProviders,
-    threads: options.threads ?? (cpus ? usableThreads(cpus.length) : source.soleWorker ? null : 1),
+    threads: options.threads ?? threadsFor(source, cpus),
   });
   const { ports } = session;
+  const file = readModelFile(path);
+  const labels = readLabels(path, options.labels) ?? (gives === 'tensors' ? null : labelsOf(file));
+  const results: ResultOptions = { ...options, labels };
+  const answer = gives === 'tensors' ? null : answerMaker({ presets: options.presets, ports, labels, file });
+  const reader = await itemReader(options, ports, file, requireFrom, log);
   const wanted = { ports, padding: options.pad && new Padding(ports, options.pad), run: session.run };
   const { stacking, padding, warning, unpadded } = await findStacking(
     wanted,
     options.batch,
-    options.examples,
+    reader.readExamples,
     systemClock,
   );
   if (unpadded !== null) log.warn(unpadded);
   const rows = hasRows(ports, stacking);
-  checkLabels(ports.outputs, rows, results);
+  if (!answer) checkLabels(ports.outputs, rows, results);
+  const requestOptions = new RequestOptions(GIVES[gives].ofRequest, values);
   log.info(
     `inputs ${ports.inputs.map(describePort).join(', ')}; outputs ${ports.outputs.map(describePort).join(', ')}`,
   );
   return {
     ...NO_STATICS,
-    examples: options.examples,
-    documented: documentedPorts(ports, rows, results),
-    inputs: ports.inputs,
-    ...(options.tensors || !results.labels ? { outputs: ports.outputs } : {}),
+    examples: reader.examples,
+    documented: documentedItems(documentedPorts(ports, rows, results), options.presets),
+    ...(takes === 'tensors' ? { inputs: ports.inputs } : {}),
+    ...(!answer && (options.tensors || !results.labels) ? { outputs: ports.outputs } : {}),
     batching: batchingOf(stacking, warning),
-    ...(takesRows(stacking, warning) ? { rows: true } : {}),
+    ...(takes === 'tensors' && !answer && takesRows(stacking, warning) ? { rows: true } : {}),
     batch: true,
     setup: () => {},
-    preprocess: (input) => readItem(input, ports.inputs, stacking),
-    predict: async (items) => {
-      const outputs = await runItems(items as ItemParts[], { ports, stacking, padding, run: session.run });
-      return outputs.map((one) => {
+    preprocess: (input) => reader.read(input, stacking),
+    predict: async (given, metas) => {
+      const items = given as PresetItem[];
+      const outputs = await runItems(
+        items.map(({ item }) => item),
+        { ports, stacking, padding, run: session.run },
+      );
+      return outputs.map((one, at) => {
         if (one instanceof Error) return one;
-        return attempt(() => toResult(one, ports.outputs, results));
+        if (!answer) return attempt(() => toResult(one, ports.outputs, results));
+        const { item, own } = items[at] as PresetItem;
+        const ofMessage = (metas as RequestMeta[])[at]?.modelet?.options;
+        return attempt(() => answer(one, item, requestOptions.of(own, ofMessage)));
       });
     },
     teardown: () => session.release(),
   };
 };
+
+/** Returns null for one thread per core. */
+function threadsFor({ soleWorker }: OnnxSource, cpus: readonly number[] | null): number | null {
+  if (cpus) return usableThreads(cpus.length);
+  return soleWorker ? null : 1;
+}
 
 function attempt(make: () => unknown): unknown {
   try {
@@ -78,19 +100,6 @@ function attempt(make: () => unknown): unknown {
   } catch (thrown) {
     return thrown;
   }
-}
-
-function readLabels({ path, options }: OnnxSource): readonly string[] | null {
-  const { labels } = options;
-  if (labels === null || typeof labels !== 'string') return labels;
-  const file = resolve(dirname(path), labels);
-  try {
-    const read: unknown = JSON.parse(readFileSync(file, 'utf8'));
-    if (Array.isArray(read) && read.every((label) => typeof label === 'string')) return read;
-  } catch (cause) {
-    throw new Error(`labels: ${file}: ${(cause as Error).message}`, { cause });
-  }
-  throw new Error(`labels: ${file} must have a JSON array of texts`);
 }
 
 /** To clients, a batch of a fixed size is one whole input. */

@@ -1,6 +1,6 @@
 /** Makes a modelet from a known model: a folder with a model and its processor or tokenizer, and the task that it does. */
 import { lookIntoFolder } from '../../../config/tasks/model-folder.ts';
-import { TaskOptions } from '../../../config/tasks/task-options.ts';
+import { RequestOptions } from '../../../config/tasks/task-options.ts';
 import { TASKS } from '../../../config/tasks/tasks.ts';
 import { systemClock } from '../../../core/clock.ts';
 import { asError, ModeletError } from '../../../core/errors.ts';
@@ -32,7 +32,7 @@ const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log 
   const threads = limits.threads ?? (cpus ? usableThreads(cpus.length) : soleWorker ? usableThreads() : 1);
   const pipeline = await openPipeline(libraries.library, source, { threads });
   const read = inputReader(source, libraries, pipeline);
-  const calls = new TaskCalls(task, pipeline, new TaskOptions(task, source.options));
+  const calls = new TaskCalls(task, pipeline, new RequestOptions(TASKS[task].options, source.options));
   const examples = await examplesFor(source, libraries.sharp);
   log.info(`${task} by a model of the type ${String(pipeline.model.config['model_type'])}, ${source.precision}`);
   const common = {

@@ -1,7 +1,7 @@
 /** Calls the pipeline of a task: inputs with the same options together if it takes several, else one by one. */
 
 import type { TaskName } from '../../../config/stage-source.ts';
-import type { TaskOptions, TaskValues } from '../../../config/tasks/task-options.ts';
+import type { RequestOptions, TaskValues } from '../../../config/tasks/task-options.ts';
 import { TASKS } from '../../../config/tasks/tasks.ts';
 import { asError } from '../../../core/errors.ts';
 import type { RequestMeta } from '../modelet/modelet.ts';
@@ -18,9 +18,9 @@ interface Group {
 export class TaskCalls {
   readonly #task: TaskName;
   readonly #pipeline: TaskPipeline;
-  readonly #options: TaskOptions;
+  readonly #options: RequestOptions;
 
-  constructor(task: TaskName, pipeline: TaskPipeline, options: TaskOptions) {
+  constructor(task: TaskName, pipeline: TaskPipeline, options: RequestOptions) {
     this.#task = task;
     this.#pipeline = pipeline;
     this.#options = options;
@@ -53,10 +53,7 @@ export class TaskCalls {
 
   /** The options of a message, below those in the input. @throws ModeletError `invalid_input` */
   optionsOf(own: unknown, meta: RequestMeta | undefined): TaskValues {
-    const ofMessage = meta?.modelet?.options;
-    if (ofMessage === undefined || ofMessage === null) return this.#options.of(own ?? undefined);
-    const isPlain = typeof own === 'object' && own !== null && typeof ofMessage === 'object';
-    return this.#options.of(isPlain ? { ...ofMessage, ...own } : (own ?? ofMessage));
+    return this.#options.of(own, meta?.modelet?.options);
   }
 
   async #call(inputs: readonly PreparedInput[], options: TaskValues): Promise<readonly unknown[]> {

@@ -39,6 +39,10 @@ async function madeInputs(kind: TaskInput, sharp: OpenSharp): Promise<unknown[]>
   if (kind === 'question') return TEXTS.slice(0, 2).map((context) => ({ question: 'Where is it?', context }));
   if (kind === 'prompt') return [TEXTS[0]];
   if (kind === 'sound') return [`data:audio/wav;base64,${wavOf(tone()).toString('base64')}`];
+  return madePictures(sharp);
+}
+
+export function madePictures(sharp: OpenSharp): Promise<string[]> {
   return Promise.all(SIZES.map((size, at) => pictureOf(size, at, sharp)));
 }
 

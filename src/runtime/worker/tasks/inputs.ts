@@ -2,7 +2,7 @@
 
 import type { TaskName } from '../../../config/stage-source.ts';
 import { optionsSchema } from '../../../config/tasks/task-options.ts';
-import { TASKS, type TaskInput } from '../../../config/tasks/tasks.ts';
+import { TASKS, type Task, type TaskInput } from '../../../config/tasks/tasks.ts';
 import type { PayloadSchema } from '../../../core/model.ts';
 import { type InputFields, isFields, notTaken } from './files.ts';
 import type { Libraries, RawImage, TaskPipeline, TaskSource } from './library.ts';
@@ -51,8 +51,12 @@ function readerOf(
   limits: TaskSource['limits'],
 ): ReadOfKind {
   if (kind === 'picture') {
-    const pictures = new Pictures(libraries, limits.maxMegapixels);
-    return (input) => pictures.read(input);
+    const pictures = new Pictures(libraries.sharp, limits.maxMegapixels);
+    const { RawImage } = libraries.library;
+    return async (input) => {
+      const { data, width, height } = await pictures.read(input);
+      return new RawImage(data, width, height, 3);
+    };
   }
   if (kind === 'sound') {
     const rate = pipeline.processor?.feature_extractor?.config.sampling_rate;
@@ -65,7 +69,7 @@ function readerOf(
 }
 
 /** Splits `{input, options}`, and the requests of OpenAI's clients. */
-function unwrapped(given: unknown, kind: TaskInput): { readonly input: unknown; readonly own: unknown } {
+export function unwrapped(given: unknown, kind?: TaskInput): { readonly input: unknown; readonly own: unknown } {
   if (!isFields(given)) return { input: given, own: undefined };
   if (Object.hasOwn(given, 'input') && Object.keys(given).every((name) => name === 'input' || name === 'options'))
     return { input: given['input'], own: given['options'] };
@@ -133,10 +137,15 @@ const BARE: Readonly<Record<TaskInput, readonly (PayloadSchema & object)[]>> = {
   ],
 };
 
-/** Returns the schema of an input, for people: bare, or with options. */
+/** Returns the schema of the input of a task, for people. */
 export function inputSchemaOf(task: TaskName): PayloadSchema {
-  const bare = BARE[TASKS[task].input];
+  return schemaOfKind(TASKS[task].input, TASKS[task].options);
+}
+
+/** Returns the schema of an input of the kind: bare, or with options. */
+export function schemaOfKind(kind: TaskInput, options: Task['options']): PayloadSchema {
+  const bare = BARE[kind];
   const input = bare.length > 1 ? { anyOf: bare } : (bare[0] as PayloadSchema);
-  const withOptions = { type: 'object', required: ['input'], properties: { input, options: optionsSchema(task) } };
+  const withOptions = { type: 'object', required: ['input'], properties: { input, options: optionsSchema(options) } };
   return { anyOf: [...bare, withOptions] };
 }

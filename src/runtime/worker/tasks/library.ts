@@ -10,6 +10,8 @@ import type { StageSource } from '../../../config/stage-source.ts';
 import { asError } from '../../../core/errors.ts';
 
 const PACKAGE = '@huggingface/transformers';
+/** The decoder of pictures, which comes with it, or alone. */
+const SHARP = 'sharp';
 /** The first version whose pipelines do what this folder expects. */
 const LEAST = [4, 3];
 
@@ -19,7 +21,6 @@ export type TaskSource = Extract<StageSource, { kind: 'task' }>;
 export interface RawImage {
   readonly width: number;
   readonly height: number;
-  rgb(): RawImage;
 }
 
 /** An array of numbers of the library. */
@@ -62,6 +63,7 @@ export interface Sharp {
   metadata(): Promise<{ readonly width?: number; readonly height?: number }>;
   rotate(): Sharp;
   toColourspace(name: string): Sharp;
+  resize(width: number, height: number, options: { readonly fit: 'fill'; readonly kernel: string }): Sharp;
   raw(): Sharp;
   png(): Sharp;
   toBuffer(options: { readonly resolveWithObject: true }): Promise<{
@@ -70,7 +72,7 @@ export interface Sharp {
   }>;
 }
 
-export type OpenSharp = (bytes: Uint8Array, options: object) => Sharp;
+export type OpenSharp = (bytes: Uint8Array | Uint8ClampedArray, options: object) => Sharp;
 
 /** The library, and the decoder of pictures that it brings along. */
 export interface Libraries {
@@ -103,7 +105,7 @@ export async function loadLibrary(requireFrom: string): Promise<Libraries> {
     Object.assign(library.env, { allowRemoteModels: false, useFSCache: false, useWasmCache: false, fetch: refuse });
     // Its warnings go to the output of the worker.
     library.env['logLevel'] = 40;
-    const sharp = createRequire(found)('sharp') as OpenSharp;
+    const sharp = createRequire(found)(SHARP) as OpenSharp;
     const optional = async (name: string): Promise<object | null> => {
       const file = find(requireFrom, name);
       return file ? import(pathToFileURL(file).href) : null;
@@ -112,6 +114,30 @@ export async function loadLibrary(requireFrom: string): Promise<Libraries> {
   } catch (cause) {
     throw new Error(`${PACKAGE} is installed but does not load: ${asError(cause).message}`, { cause });
   }
+}
+
+/**
+ * Loads the decoder of pictures alone: it is installed by itself, or beside the library.
+ * @throws Error for users
+ */
+export function loadSharp(requireFrom: string): OpenSharp {
+  const places = [join(requireFrom, 'package.json'), import.meta.url, find(requireFrom, PACKAGE)];
+  for (const from of places.filter((place) => place !== null)) {
+    const require = createRequire(from);
+    try {
+      require.resolve(SHARP);
+    } catch {
+      continue;
+    }
+    try {
+      return require(SHARP) as OpenSharp;
+    } catch (cause) {
+      throw new Error(`sharp is installed but does not load: ${asError(cause).message}`, { cause });
+    }
+  }
+  throw new Error(
+    `sharp, which reads pictures, is not installed: press the button that installs it in the dialog of the stage, or run "npm install sharp --ignore-scripts" in ${requireFrom}, then restart the stage's workers`,
+  );
 }
 
 /** Returns the entry of a package for `import`, or null. If this package is linked from elsewhere, it may lie beside it there. */

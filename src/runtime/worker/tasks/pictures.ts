@@ -2,11 +2,18 @@
 import { types } from 'node:util';
 import { asError } from '../../../core/errors.ts';
 import { beyondLimit, fileBytes, type InputFields, isFields, notTaken } from './files.ts';
-import type { Libraries, RawImage } from './library.ts';
+import type { OpenSharp } from './library.ts';
 
 const MILLION = 1_000_000;
 const WHAT =
   'a picture is the bytes of a file, base64, a data URL, {data, width, height, channels} with bytes, or an object of sharp or Jimp';
+
+/** A decoded picture: three bytes for each pixel, red, green and blue. */
+export interface Picture {
+  readonly data: Uint8ClampedArray;
+  readonly width: number;
+  readonly height: number;
+}
 
 interface Pixels {
   readonly data: unknown;
@@ -17,16 +24,16 @@ interface Pixels {
 }
 
 export class Pictures {
-  readonly #libraries: Libraries;
+  readonly #sharp: OpenSharp;
   readonly #mostPixels: number;
 
-  constructor(libraries: Libraries, maxMegapixels: number) {
-    this.#libraries = libraries;
+  constructor(sharp: OpenSharp, maxMegapixels: number) {
+    this.#sharp = sharp;
     this.#mostPixels = maxMegapixels * MILLION;
   }
 
   /** @throws ModeletError `invalid_input` for what is no picture, `payload_too_large` for one with too many pixels */
-  read(value: unknown): RawImage | Promise<RawImage> {
+  read(value: unknown): Picture | Promise<Picture> {
     const pixels = isFields(value) ? pixelsIn(value) : null;
     if (pixels) return this.#raw(pixels);
     const bytes = fileBytes(value);
@@ -34,20 +41,20 @@ export class Pictures {
     return this.#decode(bytes);
   }
 
-  async #decode(bytes: Uint8Array): Promise<RawImage> {
+  async #decode(bytes: Uint8Array): Promise<Picture> {
     try {
-      const opened = this.#libraries.sharp(bytes, { failOn: 'error', limitInputPixels: false });
+      const opened = this.#sharp(bytes, { failOn: 'error', limitInputPixels: false });
       const { width = 0, height = 0 } = await opened.metadata();
       this.#checkSize(width, height);
       const { data, info } = await opened.rotate().toColourspace('srgb').raw().toBuffer({ resolveWithObject: true });
-      return this.#make(data, info.width, info.height, info.channels);
+      return { data: inColour(data, info.channels), width: info.width, height: info.height };
     } catch (thrown) {
       const { message, code } = asError(thrown) as Error & { readonly code?: unknown };
       throw code === 'payload_too_large' ? thrown : notTaken(`the picture cannot be read: ${message}`, thrown);
     }
   }
 
-  #raw({ data, width, height, channels }: Pixels): RawImage {
+  #raw({ data, width, height, channels }: Pixels): Picture {
     this.#checkSize(width, height);
     const elements = Array.isArray(data) ? checkedBytes(data) : data;
     const isBytes = types.isUint8Array(elements) || types.isUint8ClampedArray(elements);
@@ -57,12 +64,7 @@ export class Pictures {
       throw notTaken(
         `${elements.length} bytes are not ${width} x ${height} pixels of ${channels ?? '1 to 4'} channels`,
       );
-    return this.#make(elements, width, height, found);
-  }
-
-  #make(data: Uint8Array | Uint8ClampedArray, width: number, height: number, channels: number): RawImage {
-    const bytes = new Uint8ClampedArray(data.buffer, data.byteOffset, data.length);
-    return new this.#libraries.library.RawImage(bytes, width, height, channels).rgb();
+    return { data: inColour(elements, found), width, height };
   }
 
   #checkSize(width: number, height: number): void {
@@ -93,4 +95,17 @@ function checkedBytes(data: readonly unknown[]): Uint8ClampedArray {
   const isByte = (one: unknown): boolean => Number.isInteger(one) && (one as number) >= 0 && (one as number) <= 255;
   if (!data.every(isByte)) throw notTaken('the pixels must be whole numbers from 0 to 255');
   return Uint8ClampedArray.from(data as number[]);
+}
+
+/** Returns the pixels with three colours, without what is transparent. @param channels 1 and 2: grey; 2 and 4: with it */
+function inColour(data: Uint8Array | Uint8ClampedArray, channels: number): Uint8ClampedArray {
+  if (channels === 3) return new Uint8ClampedArray(data.buffer, data.byteOffset, data.length);
+  const pixels = new Uint8ClampedArray((data.length / channels) * 3);
+  const [green, blue] = channels === 4 ? [1, 2] : [0, 0];
+  for (let from = 0, to = 0; from < data.length; from += channels, to += 3) {
+    pixels[to] = data[from] as number;
+    pixels[to + 1] = data[from + green] as number;
+    pixels[to + 2] = data[from + blue] as number;
+  }
+  return pixels;
 }

@@ -1,6 +1,7 @@
 /** Makes the result of one request of what the library answers: plain JSON and typed arrays, in the forms of the table of tasks. */
 import type { TaskValues } from '../../../config/tasks/task-options.ts';
 import type { TaskForm } from '../../../config/tasks/tasks.ts';
+import { normalized, pool } from '../presets/vectors.ts';
 import type { LibraryTensor, RawImage } from './library.ts';
 
 type Scored = { readonly label: string; readonly score: number };
@@ -68,27 +69,4 @@ function embeddingsOf({ dims, data }: LibraryTensor, count: number, options: Tas
     const pooled = pool(all.subarray(at * size, (at + 1) * size), dims.slice(1), options['pooling']);
     return options['normalize'] ? normalized(pooled) : pooled;
   });
-}
-
-function pool(values: Float32Array, dims: readonly number[], pooling: unknown): Float32Array {
-  const [first = 1, ...others] = dims;
-  if (others.length === 0) return values.slice();
-  if (others.length > 1) {
-    const places = values.length / first;
-    return Float32Array.from({ length: first }, (_, at) => mean(values, at * places, 1, places));
-  }
-  const [size = 1] = others;
-  if (pooling === 'cls') return values.slice(0, size);
-  return Float32Array.from({ length: size }, (_, at) => mean(values, at, size, first));
-}
-
-function mean(values: Float32Array, from: number, step: number, count: number): number {
-  let sum = 0;
-  for (let at = 0; at < count; at += 1) sum += values[from + at * step] as number;
-  return sum / count;
-}
-
-function normalized(vector: Float32Array): Float32Array {
-  const length = Math.hypot(...vector) || 1;
-  return vector.map((value) => value / length);
 }
