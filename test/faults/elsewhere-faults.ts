@@ -42,7 +42,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'the process of a store dies again and again',
     requests: 'no effect: the next process gets its calls',
     recovery: 'started again with back-off',
-    suite: 'store/queue-client',
+    suite: 'store/queue-client.once',
     test: 'loses nothing and fails no call while it is killed again and again',
   },
   {
@@ -133,35 +133,35 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'the file of a store is moved away under load, and moved back',
     requests: '`store_unavailable` while it is away, which says how to recover; nothing is accepted',
     recovery: 'by itself when it is back, with all that was accepted',
-    suite: 'nodered/gates/durable-lost',
+    suite: 'nodered/gates/durable-lost.once',
     test: 'is moved away under load: the gate closes and says so everywhere, and loses nothing when it is back',
   },
   {
     name: 'the file of a store is deleted under load, then Node-RED is killed',
     requests: '`store_unavailable`, before the kill and after the next start',
     recovery: 'an operator puts the file back, or deletes the marker beside it to begin anew',
-    suite: 'nodered/gates/durable-lost',
+    suite: 'nodered/gates/durable-lost.once',
     test: 'is deleted under load, then Node-RED is killed: the next start creates no file until the marker is deleted',
   },
   {
     name: 'kill -9 of the server of a broker under load, again and again, with an append-only file',
     requests: 'they wait up to 8 s, then `store_unavailable`; what was accepted is worked on, and ends once',
     recovery: 'by itself when the server is back',
-    suite: 'store/broker-faults',
+    suite: 'store/broker-faults.once',
     test: 'is killed again and again under load: all that was accepted ends, and each item ends once',
   },
   {
     name: 'the server of a broker does not answer, as when the network is cut',
     requests: '`store_unavailable` after 8 s, with `Retry-After`',
     recovery: 'by itself when it answers again',
-    suite: 'store/broker-faults',
+    suite: 'store/broker-faults.once',
     test: 'is stopped, as by a cut of the network: calls fail in time, and go on when it answers again',
   },
   {
     name: 'a stored item on a broker ends the lease of each Node-RED that gets it',
     requests: 'none but itself: after the first end it runs alone',
     recovery: 'after `maxAttempts` it is a dead letter, shown and to be driven again',
-    suite: 'store/broker-faults',
+    suite: 'store/broker-faults.once',
     test: 'an item that ends the lease of each claim ends alone as a dead letter, and all others are done',
   },
   {
@@ -197,7 +197,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: '`stage_unavailable`, "does not start: ...", at once',
     recovery:
       'when its file, or another file that it reads while it loads, changes or appears; at a deploy, or by *Restart workers*; the log has one message',
-    suite: 'processes/workers/startup',
+    suite: 'processes/workers/startup.once',
     test: 'is reported in one message and not tried again, while a failing setup is',
   },
   {
@@ -232,7 +232,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'a client floods an endpoint that needs keys, or fills its places and goes away',
     requests: '429 `rate_limited` beyond its limits, 401 and 403 without a good key; other clients: their results',
     recovery: 'its places are free once it is gone, its rate as time passes',
-    suite: 'processes/endpoints/client-keys',
+    suite: 'processes/endpoints/client-keys.once',
     test: 'open requests fill the places of their client alone, and leave them when it goes away',
   },
   {

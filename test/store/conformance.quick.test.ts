@@ -1,4 +1,4 @@
-/** The suite for the queue in a file, in the process of the test; over the channel it is in queue-client.test.ts. */
+/** The suite for the queue in a file, in the process of the test; over the channel it is in queue-client.once.test.ts. */
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { SqliteQueue } from '../../src/gate/store/process/sqlite-queue.ts';
