@@ -5,6 +5,7 @@
  * A module with imports, because Node-RED loads the plain scripts of a page in any order.
  */
 import { makeGate, orderGate } from './gate-live.js';
+import { makePictures } from './pictures.js';
 import { makeBlocking } from './sidebar-blocking.js';
 import { button, el, list, setShown, setText, setTitle, text } from './sidebar-dom.js';
 import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
@@ -188,6 +189,7 @@ class Sidebar {
     this.body = el('div', 'body', verdict, this.filterBar.element, this.runtimes, this.gates, ...rest, this.api);
     this.blocking = makeBlocking(context);
     this.element = el('div', 'root', this.height.element, this.stale, this.blocking.element, this.empty, this.body);
+    this.element.append(makePictures(context.reveal));
     this.showRuntimes = list(
       this.runtimes,
       ({ runtime }) => runtime.id,

@@ -15,6 +15,7 @@ import { metrics } from './schemas/metrics.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { runtime } from './schemas/runtime.ts';
 import { stream } from './schemas/stream.ts';
+import { view } from './schemas/view.ts';
 import { invalid, type Raw, readProperty, validate } from './validate.ts';
 
 type RuntimeSettings = SettingsOf<typeof runtime>;
@@ -43,6 +44,7 @@ export type FeedConfig = SettingsOf<typeof feed>;
 export type JoinConfig = SettingsOf<typeof join>;
 export type MetricsConfig = SettingsOf<typeof metrics>;
 export type StreamConfig = SettingsOf<typeof stream>;
+export type ViewConfig = SettingsOf<typeof view>;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
@@ -114,4 +116,9 @@ export function compileStream(raw: Raw): StreamConfig {
   const config = validate(stream, raw);
   if (/[\r\n\0]/.test(config.event)) throw invalid('event: must be one line of text');
   return Object.freeze(config);
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileView(raw: Raw): ViewConfig {
+  return Object.freeze(validate(view, raw));
 }

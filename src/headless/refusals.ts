@@ -26,6 +26,7 @@ export interface Judgement {
 const PASSIVE: ReadonlySet<string> = new Set([
   ...['comment', 'debug', 'catch', 'status', 'complete', 'junction', 'link in', 'link out', 'http response'],
   ...['modelet-stage', 'modelet-batcher', 'modelet-collector', 'modelet-join', 'modelet-stream', 'modelet-metrics'],
+  'modelet-view',
 ]);
 /** Types that are not worth a line: they go with the nodes that they join. */
 const SILENT: ReadonlySet<string> = new Set(['comment', 'junction', 'link in', 'link out', 'http response']);
@@ -101,7 +102,7 @@ function begins(node: FileNode): boolean {
 
 /** Whether a node belongs to the pipeline or takes requests, so that a user expects it to run. */
 function isOwn({ kind, type }: GraphNode): boolean {
-  return kind === 'http in' || (type.startsWith('modelet-') && type !== 'modelet-metrics');
+  return kind === 'http in' || (type.startsWith('modelet-') && type !== 'modelet-metrics' && type !== 'modelet-view');
 }
 
 /** Whether a node stands in the workspace. Configuration nodes have no wires. */
@@ -119,6 +120,8 @@ function reasonFor(at: GraphNode, node: FileNode): string {
       return 'a paced split does not run without Node-RED';
     case 'modelet-metrics':
       return 'the listener serves its figures at /metrics';
+    case 'modelet-view':
+      return 'a picture preview shows pictures in the editor only';
     case 'modelet-stage':
     case 'modelet-batcher':
     case 'modelet-collector':

@@ -70,7 +70,7 @@ export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): S
  * Checks the syntax of a property expression.
  * @throws ModeletError `config_invalid` if Node-RED cannot parse the expression
  */
-function checkProperty(RED: NodeAPI, property: string, expression: string): void {
+export function checkProperty(RED: NodeAPI, property: string, expression: string): void {
   try {
     RED.util.normalisePropertyExpression(expression);
   } catch (thrown) {

@@ -37,6 +37,7 @@ import { Joins } from './request/joins.ts';
 import type { PipelineMessage } from './request/messages.ts';
 import { Sequencers, Turns } from './request/sequencer.ts';
 import { StatusBadges } from './status.ts';
+import { Previews } from './view/previews.ts';
 
 /** An event about the stop or start of flows. */
 interface FlowsEvent {
@@ -87,6 +88,8 @@ export class Pipeline {
     () => this.#badges.update(),
   );
   readonly trials: Trials = new Trials();
+  /** The newest pictures of the flows, for the editor. */
+  readonly previews: Previews = new Previews();
   /** Known models that come from hubs. */
   readonly models: StageModels;
   readonly access: AccessTable = new AccessTable(systemClock);

@@ -168,3 +168,8 @@ export function metricsBadge(runtimes: number): NodeStatus {
   if (runtimes === 1) return {};
   return { fill: 'grey', shape: 'ring', text: runtimes === 0 ? 'no stage runs' : `choose one of ${runtimes} runtimes` };
 }
+
+/** @returns the badge of a picture preview: why it shows no picture; none if it shows one */
+export function viewBadge(problem: string | null): NodeStatus {
+  return problem === null ? {} : { fill: 'yellow', shape: 'ring', text: headline(problem) };
+}

@@ -9,6 +9,7 @@ import {
   compileMetrics,
   compileRuntime,
   compileStream,
+  compileView,
 } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
 import { formatListen } from '../../src/config/formats/listen.ts';
@@ -52,6 +53,7 @@ test('a batcher, collector, gathering, streaming, feed or metrics node without p
   assert.deepEqual({ ...compileFeed({ id: 'f', z: 'tab', wires: [[]] }) }, defaults('modelet-feed'));
   assert.deepEqual({ ...compileJoin({ id: 'j', z: 'tab', wires: [[]] }) }, defaults('modelet-join'));
   assert.deepEqual({ ...compileStream({ id: 's', z: 'tab', wires: [] }) }, defaults('modelet-stream'));
+  assert.deepEqual({ ...compileView({ id: 'v', z: 'tab', wires: [[], []] }) }, defaults('modelet-view'));
 });
 
 test('a stage without properties gets all defaults', () => {

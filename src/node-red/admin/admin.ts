@@ -57,6 +57,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   new Observation(RED, pipeline).serve(mayRead);
   serveLiveView(RED, pipeline, mayRead);
   new DashboardPage(pipeline).serve(RED, mayRead);
+  pipeline.previews.serve(RED, mayRead);
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;

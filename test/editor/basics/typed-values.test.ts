@@ -85,6 +85,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
   'modelet-stream': { name: 'tokens', format: 'sse', event: 'token', heartbeatMs: '5000' },
   'modelet-feed': { name: 'lines', from: 'lines', window: '9' },
   'modelet-metrics': { name: 'each second', intervalMs: '250' },
+  'modelet-view': { name: 'door', picture: 'frame', results: 'objects', rate: '2.5', width: '320', maxMb: '0.5' },
 };
 
 /** Properties that the dialog does not show for these values, or that another test types. */

@@ -20,6 +20,7 @@ const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-bro
   'modelet-stream': 'stream',
   'modelet-feed': 'paced split',
   'modelet-metrics': 'metrics',
+  'modelet-view': 'picture preview',
 };
 const TYPED: Readonly<Record<string, NodeType>> = {
   onnx: 'modelet-stage',
@@ -31,6 +32,7 @@ const TYPED: Readonly<Record<string, NodeType>> = {
   gather: 'modelet-join',
   tokens: 'modelet-stream',
   dashboard: 'modelet-metrics',
+  camera: 'modelet-view',
 };
 const IN_PALETTE = Object.keys(LABELS) as (keyof typeof LABELS)[];
 

@@ -1,0 +1,120 @@
+/** Pictures with results drawn over them: sizes of real files, pixels as PNG files, and labels that hold anything. */
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { drawResults } from '../../src/core/pictures/drawing.ts';
+import { encodePng, shrink } from '../../src/core/pictures/png.ts';
+import { drawPicture } from '../../src/node-red/view/drawn-picture.ts';
+import { pictureHead } from '../../src/node-red/view/picture-size.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+interface Sharp {
+  withMetadata(options: object): Sharp;
+  toFormat(format: string, options?: object): Sharp;
+  raw(): Sharp;
+  toBuffer(): Promise<Buffer>;
+}
+const sharp = createRequire(join(repositoryRoot, 'package.json'))('sharp') as (data: Uint8Array, raw?: object) => Sharp;
+const [WIDTH, HEIGHT] = [37, 23];
+const pixels = Uint8Array.from({ length: WIDTH * HEIGHT * 3 }, (_, at) => (at * 7) % 256);
+const opened = (): Sharp => sharp(pixels, { raw: { width: WIDTH, height: HEIGHT, channels: 3 } });
+const on = { width: 200, height: 100, letters: 10 };
+const limits = { maxMb: 1, shownWidth: 240 };
+
+describe('the head of a picture file', () => {
+  const files = [
+    ['image/jpeg', 'jpeg', {}],
+    ['image/png', 'png', {}],
+    ['image/gif', 'gif', {}],
+    ['image/webp', 'webp', {}],
+    ['image/webp', 'webp', { lossless: true }],
+    ['image/webp', 'webp', { alphaQuality: 50 }],
+  ] as const;
+  for (const [type, format, options] of files)
+    test(`tells the size of a ${format} ${JSON.stringify(options)}`, async () => {
+      const file = await opened().toFormat(format, options).toBuffer();
+      assert.deepEqual(pictureHead(file), { type, width: WIDTH, height: HEIGHT });
+      // However short it is cut, it has a size or none, and throws nothing.
+      for (let length = 0; length < 400; length += 7) pictureHead(file.subarray(0, length));
+      assert.equal(pictureHead(file.subarray(0, 9)), null);
+    });
+
+  test('has the size as a person sees the picture', async () => {
+    for (const [orientation, turned] of [
+      [3, false],
+      [6, true],
+    ] as const) {
+      const file = await opened().withMetadata({ orientation }).toFormat('jpeg').toBuffer();
+      const size = turned ? { width: HEIGHT, height: WIDTH } : { width: WIDTH, height: HEIGHT };
+      assert.deepEqual(pictureHead(file), { type: 'image/jpeg', ...size });
+    }
+  });
+
+  test('is missing in anything else', () => {
+    for (const bytes of [Buffer.alloc(0), Buffer.from('<svg onload="alert(1)"/>'), Buffer.alloc(64, 0xff)])
+      assert.equal(pictureHead(bytes), null);
+  });
+});
+
+describe('pixels', () => {
+  test('are a PNG file with the same pixels', async () => {
+    const file = await encodePng({ data: pixels, width: WIDTH, height: HEIGHT, channels: 3 });
+    assert.deepEqual([...(await sharp(file).raw().toBuffer())], [...pixels]);
+  });
+
+  test('of a large picture become fewer', () => {
+    const small = shrink({ data: new Uint8Array(400 * 200).fill(9), width: 400, height: 200, channels: 1 }, 100);
+    assert.deepEqual([small.width, small.height, small.data.length, small.data[4999]], [100, 50, 5000, 9]);
+  });
+});
+
+describe('a drawing', () => {
+  test('has boxes with their labels, within the picture', async () => {
+    const svg = await drawResults(
+      [
+        { label: 'cat', score: 0.914, box: { xmin: -5, ymin: 40, xmax: 50, ymax: 300 } },
+        { label: 'lost', score: 1, box: { xmin: 'a', ymin: 0, xmax: 1, ymax: 1 } },
+      ],
+      on,
+    );
+    assert.match(svg, /<rect x="0" y="40" width="50" height="60" fill="none"/);
+    assert.match(svg, /<text [^>]*>cat 91 %<\/text>/);
+    assert.doesNotMatch(svg, /lost|NaN/);
+  });
+
+  test('has a bar for each of the first labels', async () => {
+    const results = Array.from({ length: 9 }, (_, at) => ({ label: `l${at}`, score: 1 / (at + 1) }));
+    const svg = await drawResults(results, on);
+    assert.equal(svg.match(/<text /g)?.length, 5);
+    assert.match(svg, /<rect x="0" y="15" width="100" /);
+  });
+
+  test('shows depth, and nothing of other results', async () => {
+    const depth = Float32Array.from({ length: 6 }, (_, at) => at);
+    assert.match(await drawResults({ width: 3, height: 2, depth }, on), /^<image .*href="data:image\/png;base64,/);
+    for (const other of [null, 'text', 7, [], [1, 2], {}, { width: 9, height: 9, depth }, Buffer.from('x')])
+      assert.equal(await drawResults(other, on), '');
+  });
+
+  test('takes a label as text, whatever it holds', async () => {
+    const label = '</text><script>"x"</script>&\u0000\ud800';
+    const svg = await drawResults([{ label, score: 1, box: { xmin: 0, ymin: 0, xmax: 9, ymax: 9 } }], on);
+    assert.match(svg, />&#60;\/text&#62;&#60;script&#62;&#34;x&#34;&#60;\/script&#62;&#38; {3}100 %<\/text>$/);
+  });
+
+  test('names why there is no picture', async () => {
+    const jpeg = await opened().toFormat('jpeg').toBuffer();
+    const refused = [
+      [undefined, 'no picture'],
+      [{ label: 'cat' }, 'not a picture'],
+      ['data:image/png;base64,AAAA', 'not a JPEG, PNG, WebP or GIF file'],
+      [Buffer.concat([jpeg, Buffer.alloc(1024 * 1024)]), '1.0 MB, limit 1'],
+      [{ data: pixels, width: 5, height: 5 }, 'not a picture'],
+    ] as const;
+    for (const [value, message] of refused) await assert.rejects(drawPicture(value, null, limits), { message });
+    const { svg, width } = await drawPicture({ data: pixels, width: WIDTH, height: HEIGHT }, null, limits);
+    assert.equal(width, WIDTH);
+    assert.match(svg, /^<svg [^>]*viewBox="0 0 37 23"><image [^>]*href="data:image\/png;base64,[\w+/=]+"\/><\/svg>$/);
+  });
+});
