@@ -20,7 +20,7 @@ const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-bro
   'modelet-stream': 'stream',
   'modelet-feed': 'paced split',
   'modelet-metrics': 'metrics',
-  'modelet-view': 'picture preview',
+  'modelet-view': 'preview',
 };
 const TYPED: Readonly<Record<string, NodeType>> = {
   onnx: 'modelet-stage',
