@@ -17,7 +17,7 @@ interface LabelScore {
   readonly score: number | null;
 }
 
-interface Box extends LabelScore {
+interface LabelBox extends LabelScore {
   readonly left: number;
   readonly top: number;
   readonly right: number;
@@ -61,7 +61,7 @@ function labelOf(value: unknown): LabelScore | null {
   return { label: String(label), score: typeof score === 'number' && Number.isFinite(score) ? score : null };
 }
 
-function boxOf(value: unknown): Box | null {
+function boxOf(value: unknown): LabelBox | null {
   const box = isObject(value) ? value['box'] : null;
   if (!isObject(box)) return null;
   const sides = ['xmin', 'ymin', 'xmax', 'ymax'].map((name) => box[name]);
@@ -70,7 +70,7 @@ function boxOf(value: unknown): Box | null {
   return { ...(labelOf(value) ?? { label: '', score: null }), left, top, right, bottom };
 }
 
-function drawBox(box: Box, { width, height, letters }: DrawnOn): string {
+function drawBox(box: LabelBox, { width, height, letters }: DrawnOn): string {
   const [left, right] = [clamp(box.left, width), clamp(box.right, width)];
   const [top, bottom] = [clamp(box.top, height), clamp(box.bottom, height)];
   const colour = colourOf(box.label);

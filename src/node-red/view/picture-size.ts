@@ -7,7 +7,7 @@ export interface PictureHead {
   readonly height: number;
 }
 
-type Size = Pick<PictureHead, 'width' | 'height'>;
+type ImageSize = Pick<PictureHead, 'width' | 'height'>;
 
 /** The tag of the orientation in EXIF data, and the first of its values that swaps width and height. */
 const ORIENTATION = 0x0112;
@@ -35,7 +35,7 @@ function headOf(file: Buffer): PictureHead | null {
   return null;
 }
 
-function sizeOfWebp(file: Buffer): Size {
+function sizeOfWebp(file: Buffer): ImageSize {
   const kind = file.toString('latin1', 12, 16);
   if (kind === 'VP8X') return { width: 1 + file.readUIntLE(24, 3), height: 1 + file.readUIntLE(27, 3) };
   if (kind === 'VP8 ') return { width: file.readUInt16LE(26) & 0x3fff, height: file.readUInt16LE(28) & 0x3fff };
@@ -44,7 +44,7 @@ function sizeOfWebp(file: Buffer): Size {
 }
 
 /** Goes from segment to segment up to the frame, which has the size. */
-function sizeOfJpeg(file: Buffer): Size {
+function sizeOfJpeg(file: Buffer): ImageSize {
   let at = 2;
   let isTurned = false;
   for (;;) {
