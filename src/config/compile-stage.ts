@@ -134,6 +134,7 @@ function compileInline(stage: StageSettings, workers: readonly WorkerPlacement[]
   const libs = readProperty('libs', () => parseLibs(stage.libs));
   const use = predict === 'item' ? messageUseOf(code, outputs) : null;
   if (use && stage.cache > 0) throw invalid(`cache: the code ${use.why}, so equal inputs may have different results`);
+  if (use && stage.emits === 'list') throw invalid(`emits: the code ${use.why}, so it has no result to take apart`);
   // The environment of the workers is nearer than that of the flow.
   const variables = variablesOf([setup, code, teardown], (name) =>
     workers.some(({ env }) => Object.hasOwn(env, name)) ? undefined : lookUp(name),

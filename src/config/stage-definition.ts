@@ -72,6 +72,16 @@ export interface EnginePlan {
   readonly listener?: PlannedListener;
 }
 
+/** Whether worker hosts may run a stage and the next one in a row. A list comes back, because the engine takes it apart. */
+export function mayHop({ cache, versions, modelet }: StageDefinition): boolean {
+  return cache.entries === 0 && !versions && modelet.emits === 'one';
+}
+
+/** Returns how many items the workers of a stage run at a time. */
+export function mostRunning({ batching, modelet }: StageDefinition): number {
+  return modelet.concurrency * modelet.workers.length * batching.maxBatchSize;
+}
+
 /** Returns how many patient requests a stage may have at a time: all that its workers hold, and a full queue. */
 export function roomOf({ capacity, batching, modelet }: StageDefinition): number {
   return capacity + (modelet.concurrency + 1) * modelet.workers.length * batching.maxBatchSize;

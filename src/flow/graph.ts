@@ -33,6 +33,8 @@ export interface StageNode extends AnyNode {
   readonly sticky: string;
   /** Another message property that the stage's code may read; null: none. */
   readonly readsAlso: string | null;
+  /** `list`: each of its results is a list, whose items may pass the next stages by themselves. */
+  readonly emits: 'one' | 'list';
   /** The reason why the stage's code needs whole messages, which only Node-RED has; null: it needs its input alone. */
   readonly whole: string | null;
   /** Media ranges that the stage accepts from HTTP clients. */

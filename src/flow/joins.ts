@@ -1,8 +1,12 @@
-/** Plans the nodes that gather branches: the branches of each, and how many of them it needs. Pure. */
+/**
+ * Plans the nodes that gather branches: the branches of each, how many of them it needs, and whether it can gather the items
+ * of a list. Pure.
+ */
 import type { JoinConfig } from '../config/compile.ts';
 import { type GatherTerms, neededOf } from '../core/routes/gather.ts';
-import { type Graph, nodesOf } from './graph.ts';
-import { branchesOf } from './walk.ts';
+import { failingOn, type Leg, listDepth } from '../core/routes/route.ts';
+import { type Graph, type GraphNode, isStep, type JoinNode, nodesOf } from './graph.ts';
+import { branchesOf, findHandler, sendersTo } from './walk.ts';
 
 export interface PlannedJoin {
   readonly config: JoinConfig;
@@ -43,14 +47,17 @@ function branchName(graph: Graph, end: string, stageNames: ReadonlyMap<string, s
   return stageNames.get(end) ?? (node?.kind === 'join' || node?.kind === 'stage' ? node.name : end);
 }
 
-function termsOf({ mode, quorum, partial, key }: JoinConfig, drawn: readonly string[]): GatherTerms {
+function termsOf(config: JoinConfig, drawn: readonly string[]): GatherTerms {
+  const { mode, quorum, partial, key, form, maxItems } = config;
   const common = { mode, quorum, partial };
+  if (mode === 'list') return { ...common, total: 1, names: [''], list: { form, maxItems } };
   if (key === '') return { ...common, total: drawn.length, names: drawn };
   const isCounted = mode === 'all' && quorum > 0;
   return { ...common, total: isCounted ? quorum : Math.max(drawn.length, quorum), names: [] };
 }
 
-function faultOf({ key }: JoinConfig, terms: GatherTerms): string | null {
+function faultOf({ key, mode }: JoinConfig, terms: GatherTerms): string | null {
+  if (mode === 'list') return null;
   const { total } = terms;
   if (total === 0) {
     return key === ''
@@ -64,4 +71,44 @@ function faultOf({ key }: JoinConfig, terms: GatherTerms): string | null {
 /** Whether any wire leads to the node. One without wires has only just been put there. */
 function isFed(graph: Graph, id: string): boolean {
   return [...graph.values()].some(({ wires }) => wires.some((output) => output.includes(id)));
+}
+
+/** How deep lists may stand in lists. */
+const MOST_DEPTH = 3;
+
+/** The way of the items of a list to the node that gathers them. */
+interface ItemWay {
+  readonly leg: Leg<string>;
+  readonly exit: GraphNode | null;
+  readonly senders: readonly string[];
+  readonly targets: readonly GraphNode[];
+}
+
+/**
+ * Returns why the engine cannot gather the items that come to a node; null if it can.
+ * @param before the stages in front of the list, and all nodes before
+ */
+export function againstItems(
+  graph: Graph,
+  gather: JoinNode,
+  { leg, exit, senders, targets }: ItemWay,
+  before: { readonly leg: readonly string[]; readonly nodes: readonly string[] },
+): string | null {
+  const name = gather.name === gather.id ? 'the node that gathers them' : `the node ${gather.name}`;
+  if (gather.watched) return `a Complete node watches ${name}`;
+  if (before.nodes.includes(gather.id)) return 'they are gathered in a loop';
+  if (targets.some((target) => isStep(target) || target.kind === 'switch'))
+    return 'the result of an item also goes to another stage';
+  if (exit?.kind === 'stage' && exit.output !== 'payload') return `stage ${exit.name} writes msg.${exit.output}`;
+  if (listDepth(leg) >= MOST_DEPTH) return `lists in lists are at most ${MOST_DEPTH} deep`;
+  if (!sendersTo(graph, gather).every(({ id }) => senders.includes(id)))
+    return `${name} also gathers messages from elsewhere`;
+  const astray = [...before.leg, ...failingOn(leg)].find((id) => findHandler(graph, id).kind !== 'join');
+  return astray === undefined ? null : `the errors of ${senderName(graph, astray)} do not go to ${name}`;
+}
+
+/** Names a stage, or a node that gathers branches, in a reason. */
+export function senderName(graph: Graph, id: string): string {
+  const node = graph.get(id);
+  return node?.kind === 'stage' ? `stage ${node.name}` : 'a node that gathers branches';
 }

@@ -2,7 +2,7 @@
  * Follows the wires behind an entry as far as the engine can take an item: from stage to stage, through a fan-out whose
  * branches a node gathers, and through a switch node. Pure.
  */
-import type { Choice, Fork, Leg } from '../core/routes/route.ts';
+import { type Choice, type Fork, failingOn, type Leg, stagesOf } from '../core/routes/route.ts';
 import { describe, describeAll } from './describe.ts';
 import {
   type Graph,
@@ -13,9 +13,9 @@ import {
   type StageNode,
   type SwitchNode,
 } from './graph.ts';
-import type { PlannedJoin } from './joins.ts';
+import { againstItems, type PlannedJoin, senderName } from './joins.ts';
 import { wholeUse } from './versions.ts';
-import { findHandler, type Target, targetsOf } from './walk.ts';
+import { findHandler, sendersTo, type Target, targetsOf } from './walk.ts';
 
 /** A leg, and how it ends. */
 export interface Trail {
@@ -73,6 +73,9 @@ export class Legs {
   #ways = 0;
   /** Why the engine cannot gather what a node fans out, by the node: no other way to the node need try again. */
   readonly #unforked: Map<string, string> = new Map();
+  readonly #unlisted: Map<string, string> = new Map();
+  /** Why the engine cannot gather the items of lists at some nodes. */
+  readonly unlisted: ReadonlyMap<string, string> = this.#unlisted;
 
   constructor(drawn: ConfiguredGraph) {
     this.#drawn = drawn;
@@ -114,7 +117,8 @@ export class Legs {
   #from(stage: StageNode, { sticky, nodes, leg }: PathSoFar): Trail {
     const sender: Sender = { node: stage, output: stage.output, runtime: stage.runtime };
     const passed = { sticky: sticky || stage.sticky, nodes: [...nodes, stage.id], leg: [...leg, stage.id] };
-    const trail = this.#alone(sender, stage.id, passed) ?? this.#after(sender, passed);
+    const alone = this.#alone(sender, stage.id, passed);
+    const trail = alone ?? (stage.emits === 'list' ? this.#each(sender, passed) : this.#after(sender, passed));
     return { ...trail, leg: { ...trail.leg, stages: [stage.id, ...trail.leg.stages] } };
   }
 
@@ -208,6 +212,42 @@ export class Legs {
     return { ...after, leg: { stages: [], next }, taps };
   }
 
+  /**
+   * Returns the leg behind a stage that emits lists: the way of each item, up to the node that gathers the results.
+   * Without such a node, the list goes on whole.
+   */
+  #each(sender: Sender, passed: PathSoFar): Trail {
+    const branch = this.#after(sender, passed);
+    const [gather, ...others] = branch.targets.filter(isJoin).filter(endsLists);
+    if (!gather) return branch;
+    const planned = this.#drawn.joins.get(gather.id);
+    const against =
+      others.length > 0 || !planned
+        ? 'no single usable node gathers its items'
+        : againstItems(this.#drawn.graph, gather, branch, passed);
+    if (!planned || against !== null) {
+      this.#unlisted.set(gather.id, against ?? '');
+      const targets = targetsOf(this.#drawn.graph, sender.node);
+      return ended(sender, passed, targets, `the engine cannot gather the items of its lists: ${against}`, true);
+    }
+    const after = this.#after(
+      { node: gather, output: 'payload', runtime: sender.runtime },
+      { sticky: branch.sticky, nodes: [...passed.nodes, ...stagesOf(branch.leg), gather.id], leg: [] },
+    );
+    const { terms, config } = planned;
+    const { timeoutMs } = config;
+    const next: Fork<string> = {
+      kind: 'fork',
+      gather: gather.id,
+      terms,
+      timeoutMs,
+      branches: [branch.leg],
+      after: after.leg,
+    };
+    const lookers = branch.senders.map((end): Taps => tapsAt(end, branch.targets, [gather]));
+    return { ...after, leg: { stages: [], next }, taps: merged([...lookers, branch.taps, after.taps]) };
+  }
+
   /** Returns why the engine cannot gather these branches as the node would; null if it can. */
   #againstGather(
     gather: JoinNode,
@@ -217,6 +257,7 @@ export class Legs {
   ): string | null {
     const { graph } = this.#drawn;
     const name = gather.name === gather.id ? 'the node that gathers them' : `the node ${gather.name}`;
+    if (config.mode === 'list') return `${name} gathers the items of lists, and no branches`;
     if (config.key !== '') return `${name} takes their names from msg.${config.key}`;
     if (gather.watched) return `a Complete node watches ${name}`;
     if (branches.some(({ senders }) => senders.length > 1)) return 'a branch ends at one of several stages';
@@ -224,13 +265,8 @@ export class Legs {
     const beside = branches.some(({ targets }) => targets.some((target) => isStep(target) || target.kind === 'switch'));
     if (beside) return 'the result of a branch also goes to another stage';
     if (new Set(ends).size < ends.length) return 'two wires lead to one branch';
-    const feeding = [...graph.values()].filter((node) => {
-      return (
-        node.kind !== 'transparent' && node.wires.some((_, output) => targetsOf(graph, node, output).includes(gather))
-      );
-    });
     const isWhole = drawn.size === ends.length && ends.every((end) => drawn.has(end));
-    if (!isWhole || !feeding.every(({ id }) => ends.includes(id)))
+    if (!isWhole || !sendersTo(graph, gather).every(({ id }) => ends.includes(id)))
       return `${name} also gathers messages from elsewhere`;
     const writer = branches.find(({ exit }) => exit?.kind === 'stage' && exit.output !== 'payload');
     if (writer?.exit?.kind === 'stage') return `stage ${writer.exit.name} writes msg.${writer.exit.output}`;
@@ -238,7 +274,7 @@ export class Legs {
       const handler = findHandler(graph, id);
       return handler.kind !== 'join' || handler.id !== gather.id;
     });
-    return astray === undefined ? null : `the errors of ${this.#named(astray)} do not go to ${name}`;
+    return astray === undefined ? null : `the errors of ${senderName(graph, astray)} do not go to ${name}`;
   }
 
   /** Returns the leg that begins with a choice, or that ends here because the engine cannot choose. */
@@ -301,11 +337,6 @@ export class Legs {
     const next = this.#next(sender, first, passed);
     return typeof next === 'string' ? next : this.#from(next, passed);
   }
-
-  #named(id: string): string {
-    const node = this.#drawn.graph.get(id);
-    return node?.kind === 'stage' ? `stage ${node.name}` : 'a node that gathers branches';
-  }
 }
 
 type Taps = ReadonlyMap<string, readonly string[]>;
@@ -313,6 +344,10 @@ const NO_TAPS: Taps = new Map();
 
 function isJoin(node: GraphNode): node is JoinNode {
   return node.kind === 'join';
+}
+
+function endsLists({ settings }: JoinNode): boolean {
+  return settings?.mode === 'list';
 }
 
 function ended(
@@ -338,12 +373,6 @@ function tapsAt(id: string, targets: readonly Target[], steps: readonly Target[]
 
 function merged(all: readonly Taps[]): Taps {
   return new Map(all.flatMap((taps) => [...taps]));
-}
-
-/** Returns the nodes of a branch whose errors are the outcome of the branch: those that no inner node gathers. */
-function failingOn({ stages, next }: Leg<string>): string[] {
-  if (next?.kind === 'fork') return [next.gather, ...failingOn(next.after)];
-  return [...stages, ...(next?.ways.flatMap(failingOn) ?? [])];
 }
 
 function idsOf(targets: readonly Target[]): string {

@@ -66,9 +66,11 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
     return missing === null;
   });
   const { names, doubled } = nameStages(stages);
-  const { joins, invalid: unusableJoins } = planJoins(graph, names);
-  const compiled = compileRoutes(graph, joins);
-  const invalid = new Map([...compiled.invalid, ...unusable, ...unusableJoins]);
+  const { joins: planned, invalid: unusableJoins } = planJoins(graph, names);
+  const compiled = compileRoutes(graph, planned);
+  const { unlisted } = compiled;
+  const joins = new Map([...planned].filter(([id]) => !unlisted.has(id)));
+  const invalid = new Map([...compiled.invalid, ...unusable, ...unusableJoins, ...unlisted]);
   const { routes, apart } = usableRoutes(compiled, invalid);
   const usable = new Set(stages.map(({ node }) => node.id));
   const configs = new Map(stages.map(({ node, config }) => [node.id, config]));

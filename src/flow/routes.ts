@@ -3,7 +3,7 @@
  * reason why it ends. Pure.
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
-import { stagesOf } from '../core/routes/route.ts';
+import { gathersOf, stagesOf } from '../core/routes/route.ts';
 import { type BatcherNode, type Graph, type GraphNode, isStep, nodesOf, type StageNode } from './graph.ts';
 import type { PlannedJoin } from './joins.ts';
 import { Legs, type Trail } from './legs.ts';
@@ -34,6 +34,8 @@ export interface CompiledGraph {
   readonly routes: ReadonlyMap<string, CompiledRoute>;
   /** Reasons why no route begins at HTTP-in nodes that fan out, by the node. */
   readonly apart: ReadonlyMap<string, string>;
+  /** Reasons why no route gathers the items of lists at nodes that are for that, by the node. */
+  readonly unlisted: ReadonlyMap<string, string>;
   readonly batching: ReadonlyMap<string, Batching>;
   /** Reason why a node cannot be used as it is wired or configured, by node. */
   readonly invalid: ReadonlyMap<string, string>;
@@ -58,7 +60,7 @@ function routesOf(
   graph: Graph,
   joins: ReadonlyMap<string, PlannedJoin>,
   invalid: Map<string, string>,
-): Pick<CompiledGraph, 'routes' | 'apart'> {
+): Pick<CompiledGraph, 'routes' | 'apart' | 'unlisted'> {
   const unwired = unwiredVersions(graph);
   const legs = new Legs({ graph, joins, invalid, stageBehind: (node) => stageBehind(graph, node) });
   const routes = new Map<string, CompiledRoute>();
@@ -76,8 +78,15 @@ function routesOf(
     if (typeof found === 'string') apart.set(id, found);
     else if (found) routes.set(id, routeOf(graph, id, found.runtime, found.trail));
   }
-  return { routes, apart };
+  const gathering = new Set([...routes.values()].flatMap(({ leg }) => gathersOf(leg)));
+  const forLists = [...joins].flatMap(([id, { terms }]) => (terms.list && !gathering.has(id) ? [id] : []));
+  const unlisted = new Map(
+    forLists.map((id) => [id, `only the engine gathers the items of lists: ${legs.unlisted.get(id) ?? NO_LISTS}`]),
+  );
+  return { routes, apart, unlisted };
 }
+
+const NO_LISTS = 'no stage that emits lists leads to it through stages alone';
 
 function routeOf(graph: Graph, entry: string, runtime: string, trail: Trail): CompiledRoute {
   const { leg, exit, taps, sticky, end, unfused } = trail;

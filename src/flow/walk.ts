@@ -43,6 +43,14 @@ export function targetsOf(graph: Graph, node: GraphNode, output = 0): Target[] {
   return behind(node.wires[output] ?? [], []);
 }
 
+/** Returns the nodes whose messages reach another node. */
+export function sendersTo(graph: Graph, to: Target): GraphNode[] {
+  return [...graph.values()].filter(
+    (node) =>
+      node.kind !== 'transparent' && node.wires.some((_, output) => targetsOf(graph, node, output).includes(to)),
+  );
+}
+
 /** Returns the nodes one hop downstream, from all outputs and through transparent nodes. */
 function nextHops(graph: Graph, node: GraphNode): Target[] {
   return node.wires.flatMap((_, output) => targetsOf(graph, node, output));

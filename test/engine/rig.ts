@@ -24,6 +24,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
       source: { kind: 'inline', setup: '', code: '', teardown: '', libs: [] },
       init: {},
       predict: 'item',
+      emits: 'one',
       inputSchema: null,
       outputSchema: null,
       requireFrom: '/',

@@ -1,7 +1,8 @@
 /** Flows in a few words: `drawing(stage('a', ['b']), stage('b', ['http']), other('http'))`. */
+import assert from 'node:assert/strict';
 import type { JoinConfig } from '../../src/config/compile.ts';
 import type { Batching } from '../../src/core/model.ts';
-import type { ChoiceRule } from '../../src/core/routes/route.ts';
+import type { ChoiceRule, Leg } from '../../src/core/routes/route.ts';
 import type {
   BatcherNode,
   CollectorNode,
@@ -19,7 +20,7 @@ import type {
 } from '../../src/flow/graph.ts';
 import { compileEndpoints, type EndpointFacts } from '../../src/flow/http/endpoints.ts';
 import { planJoins } from '../../src/flow/joins.ts';
-import { type CompiledGraph, compileRoutes } from '../../src/flow/routes.ts';
+import { type CompiledGraph, type CompiledRoute, compileRoutes } from '../../src/flow/routes.ts';
 
 export const TEN: Batching = { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 5 };
 
@@ -46,8 +47,9 @@ export function stage(id: string, wires: Wires = [], overrides: Partial<StageNod
     drops: false,
     readsAlso: null,
     whole: null,
+    emits: 'one',
     invalid: null,
-  };
+  } as const;
   const noVersions = { versions: [], sticky: '' };
   const forClients = { mediaTypes: ['application/json'], patient: false, caught: false };
   const drawn = { ...common('modelet-stage'), id, name: id.toUpperCase(), wires: outputs(wires) };
@@ -85,7 +87,8 @@ export function join(
   settings: Partial<JoinConfig> = {},
   overrides: Partial<JoinNode> = {},
 ): JoinNode {
-  const usual = { mode: 'all', quorum: 0, key: '', timeoutMs: 1000, partial: 'error' } as const;
+  const counts = { quorum: 0, maxItems: 100, timeoutMs: 1000 };
+  const usual = { mode: 'all', form: 'results', key: '', partial: 'error', ...counts } as const;
   const drawn = { ...common('modelet-join'), id, name: id, wires: [results, errors] };
   return {
     kind: 'join',
@@ -140,6 +143,22 @@ export function drawing(...nodes: readonly GraphNode[]): Graph {
 /** Compiles a drawing as a deploy does; stages bear the names of their nodes. */
 export function compile(graph: Graph): CompiledGraph {
   return compileRoutes(graph, planJoins(graph, new Map()).joins);
+}
+
+/** A leg in a line: `a {b | c d} J e`; a choice as `a <b | c>`, the items of a list as `a [b] J`. */
+export function written({ stages, next }: Leg<string>): string {
+  if (!next) return stages.join(' ');
+  const inner = (legs: readonly Leg<string>[]): string => legs.map((leg) => written(leg) || '-').join(' | ');
+  if (next.kind === 'choice') return [...stages, `<${inner(next.ways)}>`].join(' ').trim();
+  const branches = inner(next.branches);
+  const behind = next.terms.list ? `[${branches}]` : `{${branches}}`;
+  return [...stages, behind, next.gather, written(next.after)].join(' ').trim();
+}
+
+export function routeOf(entry: string, nodes: readonly GraphNode[]): CompiledRoute {
+  const route = compile(drawing(...nodes)).routes.get(entry);
+  assert.ok(route, `${entry} is an entry`);
+  return route;
 }
 
 /** The facts of an endpoint that its flow does not have. */

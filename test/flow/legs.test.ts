@@ -1,27 +1,21 @@
 /** Fan-outs that a node gathers, and switch nodes: which of them run in the engine, and why others do not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Leg } from '../../src/core/routes/route.ts';
 import type { GraphNode } from '../../src/flow/graph.ts';
-import type { CompiledRoute } from '../../src/flow/routes.ts';
-import { batcher, choice, collector, compile, drawing, httpIn, join, junction, other, stage } from './drawing.ts';
-
-/** A leg in a line: `a {b | c d} J e`; a choice as `a <b | c>`. */
-function written({ stages, next }: Leg<string>): string {
-  if (!next) return stages.join(' ');
-  const inner = (legs: readonly Leg<string>[]): string => legs.map((leg) => written(leg) || '-').join(' | ');
-  const behind =
-    next.kind === 'choice'
-      ? `<${inner(next.ways)}>`
-      : `{${inner(next.branches)}} ${next.gather} ${written(next.after)}`;
-  return [...stages, behind].join(' ').trim();
-}
-
-function routeOf(entry: string, nodes: readonly GraphNode[]): CompiledRoute {
-  const route = compile(drawing(...nodes)).routes.get(entry);
-  assert.ok(route, `${entry} is an entry`);
-  return route;
-}
+import {
+  batcher,
+  choice,
+  collector,
+  compile,
+  drawing,
+  httpIn,
+  join,
+  junction,
+  other,
+  routeOf,
+  stage,
+  written,
+} from './drawing.ts';
 
 const DEBUG = other('debug', [], 'debug');
 const OUT = other('out', [], 'http response');

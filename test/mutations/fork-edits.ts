@@ -37,10 +37,18 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a gather that others feed is compiled into one route',
     file: 'src/flow/legs.ts',
-    find: '!isWhole || !feeding.every(({ id }) => ends.includes(id))',
-    replace: '!isWhole || feeding.length < 0',
+    find: '!isWhole || !sendersTo(graph, gather).every(({ id }) => ends.includes(id))',
+    replace: '!isWhole || ends.length < 0',
     suite: 'flow/legs',
     test: 'the route ends before messages from elsewhere, and says why',
+  },
+  {
+    bug: 'all items of a list are on their way at once',
+    file: 'src/runtime/engine/routes/lists.ts',
+    find: ' && this.#open.size < most',
+    replace: ' && most > 0',
+    suite: 'engine/lists',
+    test: 'no more items of a list wait than the workers take, so another request is in the next batch',
   },
   {
     bug: 'a switch that drops messages is compiled',

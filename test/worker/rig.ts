@@ -34,6 +34,7 @@ export function definition<Given extends object>(given: Given): Given & Rest {
   return {
     init: {},
     predict: 'item',
+    emits: 'one',
     inputSchema: null,
     outputSchema: null,
     requireFrom: '/',
@@ -78,6 +79,7 @@ export function settings(overrides: Partial<BatchRun> = {}): BatchRun {
     checks: ANYTHING,
     maxPayloadBytes: MAX_BYTES,
     maxReplyBytes: 4 * MAX_BYTES,
+    emitsLists: false,
     isCancelled: () => false,
     contextFor: () => context(),
     overlaps: false,

@@ -8,10 +8,28 @@ export const join = {
     mode: {
       type: 'string',
       default: 'all',
-      enum: ['all', 'first', 'quorum'],
+      enum: ['all', 'first', 'quorum', 'list'],
       icon: 'code-fork',
       description:
-        '`all`: a result of every branch. `first`: the first result, as it is. `quorum`: results of as many branches as `quorum` says',
+        '`all`: a result of every branch. `first`: the first result, as it is. `quorum`: results of as many branches as `quorum` says. `list`: a result for each item of the list that a stage emits, in order',
+    },
+    form: {
+      type: 'string',
+      default: 'results',
+      enum: ['results', 'pairs'],
+      onlyIf: { mode: ['list'] },
+      icon: 'list-ol',
+      description: 'With `mode` `list`: `results` is an array of the results, `pairs` an array of `{item, result}`',
+    },
+    maxItems: {
+      type: 'integer',
+      default: 10_000,
+      minimum: 1,
+      maximum: 1_000_000,
+      onlyIf: { mode: ['list'] },
+      icon: 'hashtag',
+      unit: 'items',
+      description: 'With `mode` `list`: most items of one list. A longer list fails with `modelet_failed`',
     },
     quorum: {
       type: 'integer',
@@ -43,7 +61,7 @@ export const join = {
       enum: ['error', 'keep'],
       icon: 'adjust',
       description:
-        '`error`: too few results are an error. `keep`: the results that came leave by output 1, and `msg.branches` says which branches failed and why',
+        '`error`: too few results are an error. `keep`: the results that came leave by output 1, and `msg.branches` says which branches failed and why; in a list, failed places are null',
     },
   },
 } as const satisfies NodeSchema;

@@ -137,6 +137,15 @@ export const stage = {
       description:
         '`item`: `predict` gets one input. `batch`: it gets an array and returns an array of the same length',
     },
+    emits: {
+      goesTo: 'modelet',
+      type: 'string',
+      default: 'one',
+      enum: ['one', 'list'],
+      icon: 'list-ol',
+      description:
+        '`one`: a result is one value. `list`: a result is an array, and each of its items passes the next stages by itself, up to a node that gathers branches with `mode` `list`. Without such a node, the array goes on whole',
+    },
     inputSchema: {
       type: 'string',
       default: '',
@@ -231,20 +240,14 @@ export const stage = {
     },
     capacity: {
       goesTo: 'engine',
-      type: 'integer',
-      default: 1024,
-      minimum: 1,
-      maximum: 1_000_000,
+      ...{ type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000 },
       icon: 'inbox',
       unit: 'items',
       description: 'Most items in the queue',
     },
     queueMb: {
       goesTo: 'engine',
-      type: 'number',
-      default: 0,
-      minimum: 0,
-      maximum: 1_048_576,
+      ...{ type: 'number', default: 0, minimum: 0, maximum: 1_048_576 },
       icon: 'database',
       unit: 'MB',
       description:
@@ -374,10 +377,7 @@ export const stage = {
     },
     maxRssMb: {
       goesTo: 'engine',
-      type: 'integer',
-      default: 0,
-      minimum: 0,
-      maximum: 1_048_576,
+      ...{ type: 'integer', default: 0, minimum: 0, maximum: 1_048_576 },
       icon: 'tachometer',
       unit: 'MB',
       description: 'Memory of a worker above which a new worker replaces it, in MB. 0: no limit',

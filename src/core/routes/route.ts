@@ -3,8 +3,8 @@
  * the planner turns these into numbers, and the engine follows them.
  *
  * A route is a leg: stages one after the other, and perhaps what follows the last of them. At a fork, copies of the item
- * pass several legs at the same time, and a node gathers their results. At a choice, a value of the item decides which
- * leg it goes on with.
+ * pass several legs at the same time, or the items of its list pass one leg, and a node gathers their results. At a choice,
+ * a value of the item decides which leg it goes on with.
  */
 
 import type { Outcome, Payload, StageTiming } from '../model.ts';
@@ -24,7 +24,10 @@ export interface Fork<Id = number> {
   readonly terms: GatherTerms;
   /** Longest wait after the first branch has come, in ms. */
   readonly timeoutMs: number;
-  /** In the order of `terms.names`. An empty leg passes on the value as it is. */
+  /**
+   * In the order of `terms.names`. An empty leg passes on the value as it is. If the mode is `list`, the only branch is the
+   * way of each item.
+   */
   readonly branches: readonly Leg<Id>[];
   readonly after: Leg<Id>;
 }
@@ -135,4 +138,18 @@ export function stepsOf<Id>({ stages, next }: Leg<Id>, behind: readonly Id[] = [
   const past = firstStages(next.after, behind);
   const inBranches = next.branches.flatMap((branch) => stepsOf(branch, past));
   return [...inRow, ...onward, ...inBranches, ...stepsOf(next.after, behind)];
+}
+
+/** Returns how deep lists stand in the lists of a leg. */
+export function listDepth<Id>({ next }: Leg<Id>): number {
+  if (!next) return 0;
+  if (next.kind === 'choice') return Math.max(...next.ways.map(listDepth));
+  const inside = Math.max(...next.branches.map(listDepth)) + (next.terms.list ? 1 : 0);
+  return Math.max(inside, listDepth(next.after));
+}
+
+/** Returns the nodes of a branch whose errors are the outcome of the branch: those that no inner node gathers. */
+export function failingOn<Id>({ stages, next }: Leg<Id>): Id[] {
+  if (next?.kind === 'fork') return [next.gather, ...failingOn(next.after)];
+  return [...stages, ...(next?.ways.flatMap(failingOn) ?? [])];
 }

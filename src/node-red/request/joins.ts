@@ -71,6 +71,14 @@ export class Joins {
       refuse(context, node, msg, done, new ModeletError('config_invalid', reason));
       return;
     }
+    if (join.terms.list) {
+      const error = new ModeletError(
+        'invalid_input',
+        'the message is no item of a list: only the engine gathers these',
+      );
+      refuse(context, node, msg, done, error);
+      return;
+    }
     const last = this.#lastNode(msg) ?? '';
     const drawn = join.branches.get(last) ?? join.branches.get(nodes.get(last)?.base ?? '');
     const name = this.#keyOf(join, msg) ?? drawn;
@@ -88,7 +96,7 @@ export class Joins {
   failed(id: string, msg: PipelineMessage, error: ModeletError, failing: string): boolean {
     const { nodes, graph } = this.#context().deployment();
     const join = nodes.get(id)?.join;
-    if (!join) return false;
+    if (!join || join.terms.list) return false;
     const key = this.#keyOf(join, msg);
     const ends = branchesBehind(graph, failing, [...join.branches.keys()]);
     const names =

@@ -63,7 +63,8 @@ function writeNext<Id>(next: NonNullable<Leg<Id>['next']>, nameOf: (id: Id) => s
     `(${legs.map((leg) => writeLeg(leg, nameOf, arrow) || '-').join(' | ')})`;
   if (next.kind === 'choice') return [`one of ${beside(next.ways)}`];
   const after = writeLeg(next.after, nameOf, arrow);
-  return [beside(next.branches), nameOf(next.gather), ...(after === '' ? [] : [after])];
+  const branches = next.terms.list ? `each ${beside(next.branches)}` : beside(next.branches);
+  return [branches, nameOf(next.gather), ...(after === '' ? [] : [after])];
 }
 
 /** @param unfused whether another stage follows that the route could have included */

@@ -105,6 +105,7 @@ export class WorkerProgram {
       stage: boot.stage,
       maxPayloadBytes: boot.maxPayloadBytes,
       maxReplyBytes: LONGEST_FRAME - HEAD,
+      emitsLists: boot.modelet.emits === 'list',
       checks: payloadChecks(boot.modelet, loaded),
     };
     this.#isLoading = false;

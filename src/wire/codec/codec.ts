@@ -9,7 +9,8 @@
  * | binary     | one typed array, ArrayBuffer or DataView                    |
  * | sections   | JSON with binaries, NaN, Dates, Maps and the like in it     |
  * | structured | JavaScript values that only V8 can carry: cycles, Errors    |
- * | jsonText   | JSON text from an HTTP client, which is not parsed yet  |
+ * | jsonText   | JSON text from an HTTP client, which is not parsed yet      |
+ * | list       | items, each encoded by itself: only from worker to engine   |
  *
  * Drops undefined properties, as JSON does. Rejects functions and symbols. In results, also rejects objects of classes
  * without own data, because they would arrive as `{}`.
@@ -20,13 +21,23 @@ import type { Payload } from '../../core/model.ts';
 import { hasNoData, RETURN_DATA } from '../../core/objects.ts';
 import { BUFFER, binaryKind, decodeBinary, encodeBinary } from './binaries.ts';
 import { parseJsonText } from './json-text.ts';
+import { readList, writeList } from './lists.ts';
 import { decodeSections, encodeSections, Lifted, type SpecialKind } from './sections.ts';
 import { ByteBudget, type EncodeOptions, tooLarge } from './sizes.ts';
 import { decodeStructured, encodeStructured, withoutData } from './structured.ts';
 
 export type { EncodeOptions } from './sizes.ts';
 
-export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5, jsonText: 6 } as const;
+export const CODEC = {
+  none: 0,
+  json: 1,
+  bytes: 2,
+  binary: 3,
+  sections: 4,
+  structured: 5,
+  jsonText: 6,
+  list: 7,
+} as const;
 
 /** Depth from which the walk checks for cycles. Nearly all payloads are shallower and avoid the cost. */
 const LOOK_FOR_CYCLES_FROM = 64;
@@ -92,6 +103,8 @@ export function decodePayload(payload: Payload, isLast = false): unknown {
         return decodeSections(bytes);
       case CODEC.structured:
         return decodeStructured(bytes);
+      case CODEC.list:
+        return readList(bytes).map((item) => decodePayload(item));
     }
   } catch (cause) {
     throw new ModeletError('protocol_error', `payload cannot be decoded: ${(cause as Error).message}`, { cause });
@@ -120,6 +133,56 @@ export function joinPayloads(
     return [Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`), bytes];
   });
   const bytes = Buffer.concat([...texts, Buffer.from(parts.length === 0 ? '{}' : '}')]);
+  if (bytes.byteLength > options.maxBytes) throw tooLarge(options, `${bytes.byteLength} bytes`);
+  return { codec: CODEC.json, bytes };
+}
+
+/**
+ * Encodes the items of an array, each by itself.
+ * @throws ModeletError with code `blame` for any other value, and as `encodePayload` does
+ */
+export function encodeList(value: unknown, options: EncodeOptions): Payload {
+  if (!Array.isArray(value)) {
+    const what = value === null ? 'null' : `a value of type ${typeof value}`;
+    throw new ModeletError(options.blame, `the stage emits lists, and its result is ${what} instead of a list`);
+  }
+  let bytes = 0;
+  const items = Array.from(value as ArrayLike<unknown>, (item) => {
+    const payload = encodePayload(item, options);
+    bytes += payload.bytes.byteLength;
+    if (bytes > options.maxBytes) throw tooLarge(options, `at least ${bytes} bytes`);
+    return payload;
+  });
+  return { codec: CODEC.list, bytes: writeList(items) };
+}
+
+/**
+ * Returns the items of a list. Only a list that no worker has taken apart is decoded.
+ * @throws ModeletError `modelet_failed` if the value is no list
+ */
+export function itemsOf(payload: Payload): readonly Payload[] {
+  const options: EncodeOptions = { blame: 'modelet_failed', maxBytes: Number.POSITIVE_INFINITY };
+  const list = payload.codec === CODEC.list ? payload : encodeList(decodePayload(payload), options);
+  try {
+    return readList(asBuffer(list.bytes));
+  } catch (cause) {
+    throw new ModeletError('protocol_error', `list cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/**
+ * Makes one payload of several: an array with their values. JSON stays as it is, unread.
+ * @throws ModeletError as `joinPayloads` does
+ */
+export function joinItems(items: readonly Payload[], options: EncodeOptions): Payload {
+  if (items.some(({ codec }) => codec !== CODEC.json)) {
+    return encodePayload(
+      items.map((item) => decodePayload(item)),
+      options,
+    );
+  }
+  const texts = items.flatMap(({ bytes }, index) => [Buffer.from(index === 0 ? '[' : ','), bytes]);
+  const bytes = Buffer.concat([...texts, Buffer.from(items.length === 0 ? '[]' : ']')]);
   if (bytes.byteLength > options.maxBytes) throw tooLarge(options, `${bytes.byteLength} bytes`);
   return { codec: CODEC.json, bytes };
 }

@@ -45,6 +45,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     teardown: "node.log('ends');",
     init: '{"threshold": 0.5}',
     predict: 'batch',
+    emits: 'list',
     inputSchema: '{"type": "object"}',
     outputSchema: '{"type": "number"}',
     workers: '3',
@@ -92,6 +93,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
 const HIDDEN: Partial<Record<Typed, readonly string[]>> = {
   'modelet-stage': ['setup', 'code', 'teardown', 'outputs', 'module', 'task', 'model', 'precision'],
   'modelet-collector': ['errorPayload'],
+  'modelet-join': ['form', 'maxItems'],
 };
 
 async function assertKept(editor: EditorPage, id: string, type: Typed, form: Form): Promise<void> {

@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { arrived, gather, noting, payloads, sendAll, whenIdle } from '../../fixtures/drawn.ts';
+import { arrived, gather, join, noting, payloads, sendAll, split, whenIdle } from '../../fixtures/drawn.ts';
 import {
+  batcher,
   catchNode,
   collector,
   completeNode,
@@ -104,6 +105,87 @@ describe('branches: all of them', () => {
     assert.equal(ends.errors.length, 1);
     assert.equal(ends.results.length, before);
     assert.equal(ends.caught.length, 0);
+  });
+});
+
+describe('branches: the items of a list', () => {
+  /** A crop that says how to fail, as a model may. */
+  const ONE = `
+    if (input === 'fail') throw new Error('told to fail');
+    return Buffer.isBuffer(input) ? input.toString() : { read: input };`;
+  const LIST = { mode: 'list', maxItems: '50' };
+  let ends: Ends;
+  let byFlow: Message[];
+  before(async () => {
+    await red.deployReady([
+      TAB,
+      runtime(),
+      stage('detect', 'return input.boxes;', 'batcher', { emits: 'list' }),
+      batcher('batcher', 'read', { maxBatchSize: '4' }),
+      stage('read', ONE, 'gather'),
+      gather('gather', 'results', 'errors', LIST),
+      func('in pairs', 'return msg;', 'detect2'),
+      stage('detect2', 'return input.boxes;', 'read2', { emits: 'list' }),
+      stage('read2', ONE, 'gather2'),
+      gather('gather2', 'pairs', 'errors', { ...LIST, form: 'pairs', partial: 'keep' }),
+      stage('detect3', 'return input.boxes;', 'split', { emits: 'list' }),
+      split('split', 'read3'),
+      stage('read3', ONE, 'join'),
+      join('join', 'flow'),
+      stage('alone', ONE, 'lost'),
+      gather('lost', 'results', 'errors', LIST),
+      catchNode('catch', 'caught'),
+      ...['results', 'pairs', 'errors', 'flow', 'caught'].map(sink),
+    ]);
+    ends = { results: red.inputs('results'), errors: red.inputs('errors'), caught: red.inputs('caught') };
+    byFlow = red.inputs('flow');
+  });
+
+  test('pass the next stage in batches, and give what core split and join give', async () => {
+    const lists = [[1], ['a', null, { x: [2] }], Array.from({ length: 40 }, (_, n) => n), [Buffer.from('crop'), 'b']];
+    for (const boxes of lists) for (const first of ['detect', 'detect3']) red.send(first, { payload: { boxes } });
+    await until('all are through', () => ends.results.length === 4 && byFlow.length === 4);
+    const texts = (messages: Message[]): string[] => messages.map(({ payload }) => JSON.stringify(payload)).sort();
+    assert.deepEqual(texts(ends.results), texts(byFlow));
+    const { routes } = (await red.snapshot()) as unknown as { routes: { entry: string; stages: string[] }[] };
+    assert.equal(routes.find(({ entry }) => entry === 'detect')?.stages.length, 2);
+  });
+
+  test('of an empty list are an empty array', async () => {
+    const before = ends.results.length;
+    red.send('detect', { payload: { boxes: [] } });
+    await until('it is through', () => ends.results.length > before);
+    assert.deepEqual(ends.results.at(-1)?.payload, []);
+  });
+
+  test('stand beside their results, and a failed one has none and says why', async () => {
+    const pairs = red.inputs('pairs');
+    red.send('in pairs', { payload: { boxes: [1, 'fail', 2] } });
+    const [msg] = await arrived(pairs, 1);
+    assert.deepEqual(msg?.payload, [
+      { item: 1, result: { read: 1 } },
+      { item: 'fail', result: null },
+      { item: 2, result: { read: 2 } },
+    ]);
+    assert.deepEqual(msg?.['branches'], { 1: { ok: false, code: 'modelet_failed', message: 'told to fail' } });
+  });
+
+  test('fail the list if one of them fails, as do a result that is no list and a list that is too long', async () => {
+    const texts: string[] = [];
+    for (const boxes of [[1, 'fail'], 'none', Array(51).fill(0)]) {
+      const before = ends.errors.length;
+      red.send('detect', { payload: { boxes } });
+      await until('it has failed', () => ends.errors.length > before);
+      texts.push(`${ends.errors.at(-1)?.error?.code}: ${ends.errors.at(-1)?.error?.message}`);
+    }
+    assert.match(texts[0] ?? '', /^modelet_failed: item 1: told to fail/);
+    assert.match(texts[1] ?? '', /^modelet_failed: the stage emits lists, and its result is a value of type string/);
+    assert.match(texts[2] ?? '', /^modelet_failed: the list has 51 items; the limit is 50 items/);
+  });
+
+  test('come to a node only from a stage that emits lists: the node says so', async () => {
+    const { invalid } = await red.snapshot();
+    assert.match(invalid['lost'] ?? '', /only the engine gathers the items of lists/);
   });
 });
 

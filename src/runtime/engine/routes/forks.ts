@@ -37,7 +37,7 @@ interface EndedBranch {
 }
 
 /** The server ends a request at its deadline. A gather ends before, in ms, so that the results there are can leave. */
-const BEFORE_DEADLINE_MS = 20;
+export const BEFORE_DEADLINE_MS = 20;
 
 /** Sends copies of an item through the branches of a fork. */
 export function fork(item: Item, at: LiveFork, host: ForksHost): void {
@@ -48,9 +48,14 @@ export function fork(item: Item, at: LiveFork, host: ForksHost): void {
 
 /** Returns the end of a fork that an item cannot reach, because a stage in front of it has failed. */
 export function failedBefore(item: Item, { terms, gather: node }: LiveFork, error: ModeletError): ModeletError {
+  if (terms.list) {
+    // No item of the list has begun.
+    item.gathered = gatherReport(item, { node, failed: true }, {}, []);
+    return error;
+  }
   let end = error;
   const gather = new Gather<null>(terms, systemClock, Number.POSITIVE_INFINITY, (gathered) => {
-    item.gathered = reportOf(item, node, gathered, []);
+    item.gathered = gatherReport(item, { node, failed: gathered.error !== null }, outcomesOf(gathered), []);
     end = gathered.error ?? error;
   });
   for (const name of terms.names) if (gather.isPending) gather.add({ name, message: null, error });
@@ -131,7 +136,8 @@ class OpenFork implements Branches {
     const base = gathered.error ? branches.find(({ error }) => error) : results[0];
     const inOrder = [...branches].sort((a, b) => Number(b === base) - Number(a === base));
     const ended = inOrder.map(({ message }) => message.item);
-    this.#item.gathered = reportOf(this.#item, this.#fork.gather, gathered, ended);
+    const at = { node: this.#fork.gather, failed: gathered.error !== null };
+    this.#item.gathered = gatherReport(this.#item, at, outcomesOf(gathered), ended);
     try {
       if (gathered.error) throw gathered.error;
       this.#host.gathered(
@@ -161,10 +167,10 @@ class OpenFork implements Branches {
 }
 
 /** Adds the timings of the branches to the item's, and returns what its gathering nodes have done so far. */
-function reportOf(
+export function gatherReport(
   item: Item,
-  node: number,
-  gathered: Pick<Gathered<unknown>, 'branches' | 'missing' | 'error'>,
+  { node, failed }: { readonly node: number; readonly failed: boolean },
+  branches: GatherReport['branches'],
   ended: readonly Item[],
 ): GatherReport {
   const inBranches = ended.flatMap((branch) => {
@@ -178,7 +184,7 @@ function reportOf(
       ...inBranches,
       { node, passed: item.timings.length, branches: ended.map(({ timings }) => timings.length) },
     ],
-    branches: outcomesOf(gathered),
-    failed: gathered.error ? node : null,
+    branches,
+    failed: failed ? node : null,
   };
 }

@@ -30,6 +30,7 @@ import type { VersionTable } from '../versions/versions.ts';
 import { Backpressure } from './backpressure.ts';
 import { choose } from './choices.ts';
 import { type ForksHost, failedBefore, fork } from './forks.ts';
+import { asItGoesOn, eachItem } from './lists.ts';
 import { Memory, type MemoryHost } from './memory.ts';
 
 export interface RouterHost extends MemoryHost {
@@ -138,7 +139,7 @@ export class Router {
 
   #made(item: Item, payload: Payload): void {
     this.memory.release(item);
-    item.payload = payload;
+    item.payload = payload.codec === CODEC.list ? asItGoesOn(item, payload) : payload;
     item.passed = true;
     this.memory.hold(item);
   }
@@ -156,7 +157,9 @@ export class Router {
   #leave(item: Item): void {
     const { next } = item.leg;
     if (next?.kind === 'fork') {
-      fork(item, next, this.#forks);
+      const { list } = next.terms;
+      if (list) eachItem(item, next, list, this.#forks);
+      else fork(item, next, this.#forks);
     } else if (next) {
       this.#choose(item, next);
     } else if (item.parent) {

@@ -31,6 +31,8 @@ export interface RouteStage extends Pick<StageDefinition, 'ref' | 'id' | 'name'>
   readonly holdsBack: boolean;
   /** Most patient requests that it may have at a time. */
   readonly patientRoom: number;
+  /** How many items its workers run at a time. */
+  readonly places: number;
   /** Whether a worker serves. */
   readonly isAvailable: boolean;
   /** Returns the expected bytes of a result, see `Growth`. */

@@ -2,7 +2,7 @@
  * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, and splits their replies
  * into outcomes. The engine decides where an outcome goes.
  */
-import { rerunsBatches, roomOf, type StageDefinition } from '../../../config/stage-definition.ts';
+import { mayHop, mostRunning, rerunsBatches, roomOf, type StageDefinition } from '../../../config/stage-definition.ts';
 import type { Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../../core/model.ts';
@@ -80,6 +80,10 @@ export class Stage implements RouteStage {
     return roomOf(this.#definition);
   }
 
+  get places(): number {
+    return Math.max(mostRunning(this.#definition), this.#pools.present.hop?.items ?? 0);
+  }
+
   resultBytes(...input: Parameters<RouteStage['resultBytes']>): number {
     return this.#recent.growth.of(...input);
   }
@@ -106,9 +110,8 @@ export class Stage implements RouteStage {
   }
 
   get hop(): Hop | null {
-    const { cache, retryLost, versions } = this.#definition;
-    const hop = cache.entries === 0 && !versions ? this.#pools.present.hop : null;
-    return hop ? { ...hop, retryLost } : null;
+    const hop = mayHop(this.#definition) ? this.#pools.present.hop : null;
+    return hop ? { ...hop, retryLost: this.#definition.retryLost } : null;
   }
 
   passedOnHost(timing: StageTiming): StageTiming {

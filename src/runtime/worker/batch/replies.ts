@@ -6,7 +6,7 @@
 import { types } from 'node:util';
 import { asError, ModeletError } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
-import { CODEC, encodePayload } from '../../../wire/codec/codec.ts';
+import { CODEC, encodeList, encodePayload } from '../../../wire/codec/codec.ts';
 import { encodeError } from '../../../wire/codec/error-codec.ts';
 import { bareItem, itemLength, type WireItem } from '../../../wire/frames/items.ts';
 
@@ -15,6 +15,8 @@ export interface ReplyLimits {
   readonly maxPayloadBytes: number;
   /** Limit for all results of a batch together: the reply must fit one frame. */
   readonly maxReplyBytes: number;
+  /** Whether each result is a list, whose items are encoded one by one. */
+  readonly emitsLists: boolean;
 }
 
 /** State of an item in a modelet: `going` with its value so far, `done` (skips `postprocess`), or `failed`. */
@@ -27,7 +29,8 @@ export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): 
   try {
     if (progress.tag === 'failed') return answer(item, false, errorPayload(progress.error, limits));
     if (progress.value === undefined) throw new ModeletError('modelet_failed', 'the modelet returned undefined');
-    const payload = encodePayload(progress.value, { blame: 'modelet_failed', maxBytes: limits.maxPayloadBytes });
+    const encode = limits.emitsLists ? encodeList : encodePayload;
+    const payload = encode(progress.value, { blame: 'modelet_failed', maxBytes: limits.maxPayloadBytes });
     return answer(item, true, payload);
   } catch (thrown) {
     return answer(item, false, errorPayload(thrown, limits));

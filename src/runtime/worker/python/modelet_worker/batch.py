@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from .attempt import Done, Failed, attempt, attempt_now, failed_or
 from .binaries import Unusable
-from .codec import JSON, NONE, decode_payload, encode_payload
+from .codec import JSON, NONE, decode_payload, encode_list, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
 from .modelet import LoadedModelet
@@ -27,6 +27,8 @@ class Run(NamedTuple):
     parts: Optional[PartsOut] = None
     # Call before code of the modelet runs for these requests: it can be cancelled from then on.
     begin: Callable[[Sequence[float]], None] = lambda _ids: None
+    # Whether each result is a list, whose items are encoded one by one.
+    emits_lists: bool = False
 
 
 def now() -> float:
@@ -179,7 +181,8 @@ def _reply(item: Item, value: Any, run: Run) -> Reply:
     if isinstance(value, Failed):
         return _refusal(item, value.error, run)
     try:
-        payload = encode_payload(value.value if isinstance(value, Done) else value, run.max_payload_bytes)
+        encode = encode_list if run.emits_lists else encode_payload
+        payload = encode(value.value if isinstance(value, Done) else value, run.max_payload_bytes)
     except Exception as raised:
         return _refusal(item, raised, run)
     return Reply(item.id, True, payload.codec, payload.parts, payload.length)

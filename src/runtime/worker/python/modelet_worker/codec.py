@@ -26,7 +26,7 @@ from .errors import ModeletError
 from .frames import Bytes, padded
 from .objects import datetime_of, iso_text, plain_of
 
-NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED, JSON_TEXT = range(7)
+NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED, JSON_TEXT, LIST = range(8)
 
 LARGEST_SAFE = 2**53 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -103,6 +103,25 @@ def encode_payload(value: Any, max_bytes: int, blame: str = "modelet_failed") ->
         code, what = ("payload_too_large", "payload") if is_input else (blame, "the result")
         raise ModeletError(code, f"{what} is {payload.length} bytes; the limit is {max_bytes} bytes")
     return payload
+
+
+def encode_list(value: Any, max_bytes: int) -> Payload:
+    """
+    Encodes the items of a list or tuple, each by itself; src/wire/codec/lists.ts has the layout. Raises ModeletError as
+    `encode_payload` does, and for any other value.
+    """
+    if not isinstance(value, (list, tuple)):
+        what = f"a value of type {type(value).__name__}"
+        raise ModeletError("modelet_failed", f"the stage emits lists, and its result is {what} instead of a list")
+    items = [encode_payload(item, max_bytes) for item in value]
+    length = sum(item.length for item in items)
+    if length > max_bytes:
+        raise ModeletError("modelet_failed", f"the result is {length} bytes; the limit is {max_bytes} bytes")
+    parts: List[Bytes] = [struct.pack("<II", len(items), 0)]
+    parts += [struct.pack("<II", item.codec, item.length) for item in items]
+    for item in items:
+        parts += [*item.parts, _padding(item.length)]
+    return _payload(LIST, parts)
 
 
 def _encode(value: Any) -> Payload:

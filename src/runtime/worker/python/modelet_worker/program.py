@@ -183,7 +183,8 @@ class Program:
         modelet = _modelet_of(definition, context)
         input_schema = input_schema_of(definition, modelet)
         check = output_check_of(definition, modelet)
-        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, check, self._parts)
+        run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, check, self._parts)
+        self._run = run._replace(emits_lists=definition["emits"] == "list")
         if modelet.is_async:
             self._use_loop(places)
         self.is_loading = False
