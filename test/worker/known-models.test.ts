@@ -15,6 +15,7 @@ import { PartsOut } from '../../src/runtime/worker/batch/stream.ts';
 import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
 import type { Libraries, OpenSharp } from '../../src/runtime/worker/tasks/library.ts';
 import { Sounds } from '../../src/runtime/worker/tasks/sounds.ts';
+import { Spans } from '../../src/runtime/worker/tasks/spans.ts';
 import { decodePayload } from '../../src/wire/codec/codec.ts';
 import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
 import type { Drawing } from '../fixtures/onnx.ts';
@@ -104,13 +105,17 @@ const CASES: readonly Case[] = [
   },
   {
     task: 'token-classification',
-    given: ['Anna lives in Paris', 'the one'],
+    given: ['Anna lives in Paris', 'the one', '\u{1F600} Anna in anna'],
     results: [
       [
-        { label: 'PER', score: 0.992942, word: 'anna' },
-        { label: 'LOC', score: 0.992942, word: 'paris' },
+        { label: 'PER', score: 0.992942, word: 'anna', start: 0, end: 4 },
+        { label: 'LOC', score: 0.992942, word: 'paris', start: 14, end: 19 },
       ],
       [],
+      [
+        { label: 'PER', score: 0.992942, word: 'anna', start: 3, end: 7 },
+        { label: 'PER', score: 0.992942, word: 'anna', start: 11, end: 15 },
+      ],
     ],
   },
   {
@@ -118,8 +123,14 @@ const CASES: readonly Case[] = [
     given: [
       { question: 'where is anna', context: 'anna lives in paris' },
       { input: 'who', options: { context: 'anna is good' } },
+      { question: 'who', context: 'anna is anna' },
     ],
-    results: [[{ answer: 'paris', score: 0.96365 }], [{ answer: 'anna', score: 0.960766 }]],
+    results: [
+      [{ answer: 'paris', score: 0.96365, start: 14, end: 19 }],
+      [{ answer: 'anna', score: 0.960766, start: 0, end: 4 }],
+      // It is not known which one.
+      [{ answer: 'anna', score: 0.246665 }],
+    ],
   },
   {
     task: 'feature-extraction',
@@ -307,6 +318,21 @@ describe('pictures and sounds', () => {
     const withoutDecoder = new Sounds({ optional: async () => null } as unknown as Libraries, 16_000, 1);
     await assert.rejects(withoutDecoder.read(FLAC), /only WAV files are read without the package audio-decode: run/);
   });
+});
+
+test('words that a tokenizer has changed have their places in the text', () => {
+  const spans = new Spans('An \u00c9l\u00e8ve of ﬁne  AT&T, AT&T');
+  const slices = ['an', 'eleve', 'nowhere', 'of', 'fi', '##ne', 'at & t', 'at&t', 'at&t'].map((word) =>
+    spans.next(word),
+  );
+  assert.deepEqual(
+    slices.map((span) => span && [span.start, span.end]),
+    [[0, 2], [3, 8], undefined, [9, 11], [12, 13], [13, 15], [17, 21], [23, 27], undefined],
+  );
+  assert.deepEqual(
+    [spans.only('eleve'), spans.only('AT&T'), spans.only('')],
+    [{ start: 3, end: 8 }, undefined, undefined],
+  );
 });
 
 describe('a folder', () => {

@@ -64,10 +64,13 @@ const TOKENIZER: readonly string[] = ['tokenizer.json', 'tokenizer_config.json']
 
 const score = { type: 'number', description: 'From 0 to 1' };
 const text = { type: 'string' };
-const listOf = (properties: Readonly<Record<string, unknown>>): PayloadSchema & object => ({
+/** @param others properties that an entry may have */
+const listOf = (properties: Readonly<Record<string, unknown>>, others: object = {}): PayloadSchema & object => ({
   type: 'array',
-  items: { type: 'object', required: Object.keys(properties), properties },
+  items: { type: 'object', required: Object.keys(properties), properties: { ...properties, ...others } },
 });
+const place = { type: 'integer', minimum: 0, description: 'As in JavaScript: text.slice(start, end)' };
+const SPAN = { start: place, end: place };
 const SCORES = { ...listOf({ label: text, score }), description: 'The highest score first' };
 const EMBEDDING = { type: 'array', items: { type: 'number' }, description: 'A vector; a Float32Array in a flow' };
 const pixel = { type: 'integer', description: 'In pixels of the picture as a person sees it' };
@@ -196,7 +199,7 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
     together: true,
     names: {},
     form: 'entities',
-    result: listOf({ label: text, score, word: text }),
+    result: listOf({ label: text, score, word: text }, SPAN),
   },
   'question-answering': {
     input: 'question',
@@ -212,7 +215,7 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
     together: true,
     names: { topK: 'top_k' },
     form: 'answers',
-    result: listOf({ answer: text, score }),
+    result: listOf({ answer: text, score }, SPAN),
   },
   'feature-extraction': {
     input: 'text',

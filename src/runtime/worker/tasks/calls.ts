@@ -90,7 +90,7 @@ export function namedOptions(task: TaskName, options: TaskValues): object {
 
 /** Returns options of the library that are no option of a task as they stand. */
 function derived(form: 'entities' | 'transcript' | 'embedding', options: TaskValues): object {
-  if (form === 'entities') return { aggregation_strategy: options['group'] ? 'simple' : 'none' };
+  if (form === 'entities') return { aggregation_strategy: options['group'] ? 'simple' : 'none', ignore_labels: [] };
   if (form === 'embedding') return options['pooling'] === 'pooler' ? { pool: true } : {};
   const { language, translate, timestamps, chunkSeconds } = options;
   return {

@@ -2,7 +2,9 @@
 import type { TaskValues } from '../../../config/tasks/task-options.ts';
 import type { TaskForm } from '../../../config/tasks/tasks.ts';
 import { normalized, pool } from '../presets/vectors.ts';
+import type { AskedQuestion } from './inputs.ts';
 import type { LibraryTensor, RawImage } from './library.ts';
+import { Spans } from './spans.ts';
 
 type Scored = { readonly label: string; readonly score: number };
 
@@ -16,6 +18,11 @@ interface Entity {
   readonly entity_group?: string;
   readonly score: number;
   readonly word: string;
+}
+
+interface FoundAnswer {
+  readonly answer: string;
+  readonly score: number;
 }
 
 interface Transcript {
@@ -46,10 +53,13 @@ export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words'>, MakeResults>> 
       return { width, height, depth: Float32Array.from(depth.data) };
     }),
   embedding: (answer, inputs, options) => embeddingsOf(answer as LibraryTensor, inputs.length, options),
-  entities: each((found: readonly Entity[]) =>
-    found.map(({ entity, entity_group, score, word }) => ({ label: entity_group ?? entity, score, word })),
-  ),
-  answers: each((one: object | readonly object[]) => asList(one)),
+  entities: (answer, inputs) =>
+    (answer as readonly (readonly Entity[])[]).map((found, at) => entitiesIn(String(inputs[at]), found)),
+  answers: (answer, inputs, options) =>
+    (answer as readonly (FoundAnswer | readonly FoundAnswer[])[]).map((one, at) => {
+      const spans = new Spans((inputs[at] as AskedQuestion).context ?? String(options['context']));
+      return asList(one).map(({ answer: words, score }) => ({ answer: words, score, ...spans.only(words) }));
+    }),
   transcript: each(({ text, chunks }: Transcript) => ({
     text,
     ...(chunks && {
@@ -57,6 +67,19 @@ export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words'>, MakeResults>> 
     }),
   })),
 };
+
+/**
+ * Returns the words with a label. The library gives the others, too, labelled O: they part groups as in Python, and each
+ * word is looked for behind the one before.
+ */
+function entitiesIn(text: string, found: readonly Entity[]): object[] {
+  const spans = new Spans(text);
+  return found.flatMap(({ entity, entity_group, score, word }) => {
+    const label = entity_group ?? entity;
+    const span = spans.next(word);
+    return label === 'O' ? [] : [{ label, score, word, ...span }];
+  });
+}
 
 /**
  * Returns a vector for each input. The library has pooled those of texts; of pictures there may be one for each part,
