@@ -39,8 +39,39 @@
       .join(', ');
   }
 
+  /** Keeps a field for one of the two presets, and the fields of its options. `onchange` is called with the chosen one. */
+  function keepPreset({ node, form, init, setting, onchange }) {
+    const select = form.find(`#modelet-onnx-${setting}`);
+    const presets = window.modelet.presets[setting];
+    const text = (name) => node._(`modelet-stage.onnx.${setting}Choice.${name}`);
+    select.append(Object.keys(presets).map((name) => $('<option>').val(name).text(text(name))));
+    const show = () => {
+      const options = init.read();
+      select.prop('disabled', options === null);
+      if (options !== null) select.val(options[setting] ?? 'tensors');
+      onchange(select.val());
+    };
+    show();
+    const fields = window.modelet.taskOptions.keep({
+      ...{ node, init, prefix: 'onnx', rows: form.find(`#modelet-onnx-${setting}-options`) },
+      all: Object.values(presets),
+      current: () => presets[select.val()] ?? {},
+    });
+    init.follow(() => {
+      const before = select.val();
+      show();
+      if (select.val() !== before) fields.draw();
+    });
+    select.on('change', () => {
+      fields.forget();
+      init.write({ [setting]: select.val() === 'tensors' ? undefined : select.val() });
+      fields.draw();
+      onchange(select.val());
+    });
+  }
+
   /** Connects the fields in the open dialog `form` with its field of `init`. */
-  function attach(form) {
+  function attach(node, form) {
     const init = window.modelet.form.jsonObject(form.find('#node-input-init'));
     const field = (name) => form.find(`#modelet-onnx-${name}`);
 
@@ -69,6 +100,17 @@
     });
     init.follow(show);
     show();
+    const ofTensors = form.find('#modelet-onnx-tensors');
+    keepPreset({ node, form, init, setting: 'takes', onchange: () => {} });
+    keepPreset({
+      ...{ node, form, init, setting: 'gives' },
+      onchange: (gives) => {
+        const isOfTensors = gives === 'tensors';
+        ofTensors.toggle(isOfTensors);
+        const { softmax, tensors } = init.read() ?? {};
+        if (!isOfTensors && (softmax || tensors)) init.write({ softmax: undefined, tensors: undefined });
+      },
+    });
   }
 
   window.modelet = window.modelet || {};

@@ -33,7 +33,8 @@
     const fields = () => {
       const source = form.find('#node-input-source').val();
       const python = form.find('#node-input-python').val().trim();
-      if (source !== 'python-code') return { source, path: form.find('#node-input-path').val().trim(), python };
+      const takes = form.find('#modelet-onnx-takes').val();
+      if (source !== 'python-code') return { source, path: form.find('#node-input-path').val().trim(), python, takes };
       return { source, python, requirements: JSON.stringify(entriesOf(form.find('#modelet-stage-requirements'))) };
     };
     let isOpen = true;

@@ -1,6 +1,6 @@
 /**
- * Fields for the task of a known model and its options. The options are a part of `init`, so a field writes to the JSON
- * there. Attaches `window.modelet.taskOptions`; safe to load more than once.
+ * Fields for the task of a known model and its options, and for those of an ONNX model's presets. The options are a part of
+ * `init`, so a field writes to the JSON there. Attaches `window.modelet.taskOptions`; safe to load more than once.
  */
 (() => {
   'use strict';
@@ -17,8 +17,7 @@
   }
 
   /** Returns the field of an option, empty. */
-  function fieldFor(node, name, { type, default: usual, enum: choices }) {
-    const id = `modelet-task-${name}`;
+  function fieldFor(node, id, name, { type, default: usual, enum: choices }) {
     if (type === 'boolean') return $('<input type="checkbox">').attr('id', id);
     if (choices) {
       const text = (choice) => node._(`modelet-stage.choice.${choice}`);
@@ -28,7 +27,7 @@
     }
     const field = $('<input type="text">').attr({
       id,
-      placeholder: usual ?? node._(`modelet-stage.optionExample.${name}`),
+      placeholder: usual?.toString() || node._(`modelet-stage.optionExample.${name}`),
     });
     return type === 'integer' || type === 'number' ? field.addClass('modelet-number') : field;
   }
@@ -40,59 +39,74 @@
   }
 
   /** Returns the value of a field; undefined for the default. A text that is no number stays, and the deploy rejects it. */
-  function read(field, { type, default: usual }) {
+  function read(field, { type, default: usual, items }) {
     const value = type === 'boolean' ? field.prop('checked') : field.val();
     if (value === usual || value === '') return undefined;
-    if (type === 'array') return [...new Set(value.split(',').map((one) => one.trim()))].filter(Boolean);
-    return (type === 'integer' || type === 'number') && !Number.isNaN(Number(value)) ? Number(value) : value;
+    const number = (text) => (Number.isNaN(Number(text)) ? text : Number(text));
+    if (type !== 'array') return type === 'integer' || type === 'number' ? number(value) : value;
+    const parts = value.split(',').map((one) => one.trim());
+    return items ? parts.map(number) : [...new Set(parts)].filter(Boolean);
   }
 
-  /** Connects the fields in the open dialog `form` with its field of `init`. */
-  function attach(node, form) {
-    const init = window.modelet.form.jsonObject(form.find('#node-input-init'));
-    const task = form.find('#node-input-task');
-    const rows = form.find('#modelet-stage-options');
-    const options = () => window.modelet.tasks[task.val()]?.options ?? {};
+  /**
+   * Keeps fields for the options in `rows`. `all`: the tables of options of every choice; `current`: that of the chosen one.
+   * Returns `draw` for another choice, which takes the options of the one before from `init`, unless it is told to keep them.
+   */
+  function keep({ node, rows, init, prefix, all, current }) {
+    const idOf = (name) => `modelet-${prefix}-${name}`;
 
     const fill = () => {
       const values = init.read();
-      for (const [name, option] of Object.entries(options())) {
-        const field = rows.find(`#modelet-task-${name}`).prop('disabled', values === null);
+      for (const [name, option] of Object.entries(current())) {
+        const field = rows.find(`#${idOf(name)}`).prop('disabled', values === null);
         if (values !== null) show(field, option, values[name]);
       }
     };
 
     const row = ([name, option]) => {
-      const field = fieldFor(node, name, option).on('change input', () => init.write({ [name]: read(field, option) }));
-      const label = $('<label>').attr('for', `modelet-task-${name}`);
+      const field = fieldFor(node, idOf(name), name, option);
+      field.on('change input', () => init.write({ [name]: read(field, option) }));
+      const label = $('<label>').attr('for', idOf(name));
       label.append('<i class="fa fa-sliders"></i> ', $('<span>').text(node._(`modelet-stage.option.${name}`)));
       const hint = $('<div class="modelet-hint">').text(node._(`modelet-stage.optionTip.${name}`));
       return $('<div class="form-row">').append(label, ' ', field, hint);
     };
 
     const draw = () => {
-      rows.empty().append(Object.entries(options()).map(row));
+      rows.empty().append(Object.entries(current()).map(row));
       fill();
     };
 
-    /** Options of the task before would be mistakes now. */
+    /** Options of the choice before would be mistakes now. */
     const forget = () => {
-      const others = Object.values(window.modelet.tasks).flatMap((one) => Object.keys(one.options));
-      const foreign = Object.keys(init.read() ?? {}).filter((name) => others.includes(name) && !(name in options()));
+      const others = all.flatMap((options) => Object.keys(options));
+      const foreign = Object.keys(init.read() ?? {}).filter((name) => others.includes(name) && !(name in current()));
       if (foreign.length > 0) init.write(Object.fromEntries(foreign.map((name) => [name, undefined])));
     };
 
+    init.follow(fill);
+    draw();
+    return { draw, forget };
+  }
+
+  /** Connects the fields in the open dialog `form` with its field of `init`. */
+  function attach(node, form) {
+    const init = window.modelet.form.jsonObject(form.find('#node-input-init'));
+    const task = form.find('#node-input-task');
     const chosen = task.val();
     group(node, task);
     task.val(chosen);
-    task.on('change', () => {
-      if (form.find('#node-input-source').val() === 'task') forget();
-      draw();
+    const fields = keep({
+      ...{ node, init, prefix: 'task', rows: form.find('#modelet-stage-options') },
+      all: Object.values(window.modelet.tasks).map(({ options }) => options),
+      current: () => window.modelet.tasks[task.val()]?.options ?? {},
     });
-    init.follow(fill);
-    draw();
+    task.on('change', () => {
+      if (form.find('#node-input-source').val() === 'task') fields.forget();
+      fields.draw();
+    });
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.taskOptions = { attach };
+  window.modelet.taskOptions = { attach, keep };
 })();

@@ -7,7 +7,8 @@
  */
 
 import { TASK_NAMES, type TaskName } from '../../src/config/stage-source.ts';
-import { TASKS, type TaskForm } from '../../src/config/tasks/tasks.ts';
+import { GIVES, TAKES } from '../../src/config/tasks/presets.ts';
+import { TASKS, type TaskForm, type TaskOption } from '../../src/config/tasks/tasks.ts';
 import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
 import { FRAME_TYPES, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
@@ -31,6 +32,7 @@ const TABLES: Readonly<Record<string, (argument: string) => string>> = {
   forms: () =>
     table(['value', 'in JavaScript', 'in Python', 'in JSON', 'in msgpack'], Object.entries(FORM_ROWS).map(formRow)),
   tasks: () => table(['task', 'takes', 'gives', 'options', 'several in a call'], TASK_NAMES.map(taskRow)),
+  presets: () => table(['preset', 'option', 'default', 'meaning', 'values'], presetRows()),
   'tests-by-subject': () => table(['subject', 'test files'], subjectRows()),
   version: () => `The version of the protocol is ${WIRE_VERSION}.`,
 };
@@ -79,6 +81,28 @@ function taskRow(name: TaskName): string[] {
     return `\`${option}\`${value}: ${description}`;
   });
   return [`\`${name}\``, input, FORMS[form], each.join('<br>'), together ? 'yes' : 'no'];
+}
+
+/** The options of the presets of ONNX stages. Those that a request may set, too, have a star. */
+function presetRows(): string[][] {
+  const rows = (preset: string, options: Readonly<Record<string, TaskOption>>, mark = ''): string[][] =>
+    Object.entries(options).map(([name, { default: usual, description, enum: choices }]) => {
+      const values = (choices ?? []).map((choice) => `\`${choice}\``).join(', ');
+      return [
+        preset,
+        `\`${name}\`${mark}`,
+        usual === '' || Array.isArray(usual) ? '' : String(usual),
+        description,
+        values,
+      ];
+    });
+  return [
+    ...Object.entries(TAKES).flatMap(([name, options]) => rows(`takes ${name}`, options)),
+    ...Object.entries(GIVES).flatMap(([name, { ofStage, ofRequest }]) => [
+      ...rows(`gives ${name}`, ofStage),
+      ...rows(`gives ${name}`, ofRequest, '*'),
+    ]),
+  ];
 }
 
 function defaultOf({ type, default: value }: Property): string {

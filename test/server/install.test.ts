@@ -71,7 +71,7 @@ describe('onnxruntime-node', () => {
 
   test('is found after npm has installed it into the user directory, and noted there, without its scripts', async () => {
     assert.equal(installedVersion('onnxruntime-node', [userDir]), null);
-    const plan = planNpm(NPM_PACKAGES.onnx, userDir, join(repositoryRoot, 'dist', 'x.js'));
+    const plan = planNpm([NPM_PACKAGES.onnx], userDir, join(repositoryRoot, 'dist', 'x.js'));
     assert.ok(plan);
     assert.deepEqual(await install(plan), { state: 'done', what: 'onnxruntime-node' });
     assert.equal(installedVersion('onnxruntime-node', [userDir]), '1.30.0');
@@ -82,7 +82,7 @@ describe('onnxruntime-node', () => {
   });
 
   test('is not installed where no registry answers, and the installation says so', async () => {
-    const plan = planNpm(NPM_PACKAGES.onnx, join(folder, 'offline'), join(repositoryRoot, 'dist', 'x.js'));
+    const plan = planNpm([NPM_PACKAGES.onnx], join(folder, 'offline'), join(repositoryRoot, 'dist', 'x.js'));
     assert.ok(plan);
     process.env['npm_config_registry'] = 'http://127.0.0.1:1/';
     process.env['npm_config_cache'] = join(folder, 'empty-cache');

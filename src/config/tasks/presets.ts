@@ -36,12 +36,12 @@ const OUTPUT: TaskOption = {
   description: 'Name of the output. Blank: found by the worker',
 };
 const SCORES = choice(
-  'How outputs become scores from 0 to 1. auto: as the last operator of the model tells',
+  'Function that makes scores from 0 to 1. auto: none if the model ends with one',
   ...(['auto', 'softmax', 'sigmoid', 'none'] as const),
 );
 const { 'image-classification': CLASSIFIES, 'object-detection': FINDS, 'image-feature-extraction': EMBEDS } = TASKS;
 
-const TAKES: Readonly<Record<Takes, PresetOptions>> = {
+export const TAKES: Readonly<Record<Takes, PresetOptions>> = {
   tensors: {},
   picture: {
     resize: choice(
@@ -53,21 +53,21 @@ const TAKES: Readonly<Record<Takes, PresetOptions>> = {
       description: 'Width x height in pixels, or one number for both. Blank: as the model says',
     },
     values: choice(
-      'What the bytes 0 to 255 become: numbers from 0 to 1, from -1 to 1, the bytes, or as models of ImageNet and CLIP take them',
+      'Range of the numbers: 0 to 1, -1 to 1, the bytes themselves, or the mean and deviation of ImageNet or CLIP',
       ...(['unit', 'signed', 'bytes', 'imagenet', 'clip'] as const),
     ),
-    mean: numbers('With std, in place of values: what is taken from each colour, of numbers from 0 to 1'),
-    std: numbers('By what each colour is then divided'),
+    mean: numbers('Replaces values, together with std: subtracted from red, green and blue, which are 0 to 1'),
+    std: numbers('Divides red, green and blue after that'),
     colours: choice('Order of the colours', 'rgb', 'bgr'),
     layout: choice('Order of the dimensions. auto: as the model says', 'auto', 'nchw', 'nhwc'),
     resample: choice(
-      'How pixels are made of others. auto: as OpenCV with bars, else bilinear, which Pillow is',
+      'Filter for another size. auto: that of OpenCV with bars, else bilinear as in Pillow',
       ...(['auto', 'bilinear', 'bicubic', 'lanczos', 'opencv'] as const),
     ),
     bars: { type: 'integer', minimum: 0, maximum: 255, default: 114, description: 'The grey of the bars' },
     cropShare: {
       ...{ type: 'number', minimum: 0.1, maximum: 1, default: 1 },
-      description: 'How much of the shorter side the middle has: 0.875 for 224 pixels of 256',
+      description: 'Share of the shorter side that a crop keeps: 0.875 for 224 pixels of 256',
     },
     maxMegapixels: MAX_MEGAPIXELS,
   },
@@ -84,14 +84,14 @@ export const GIVES: Readonly<Record<Gives, GivesPreset>> = {
     ofRequest: {
       threshold: share('Least score of an object', 0.25),
       iou: share(
-        'Of two boxes of one label that overlap by more than this share, the one with the lower score is left out',
+        'Largest overlap of two boxes with one label, as a share; the one with the lower score is left out',
         0.7,
       ),
       topK: { ...(CLASSIFIES.options['topK'] as TaskOption), default: 300 },
     },
     ofStage: {
       boxes: choice(
-        'What the outputs are: of YOLO without and with NMS inside, of YOLOv5, or of DETR. auto: as their shapes tell',
+        'Form of the outputs: YOLO without or with NMS inside, YOLOv5, or DETR. auto: found by their shapes',
         ...(['auto', 'yolo', 'yoloNms', 'yolo5', 'detr'] as const),
       ),
       scores: SCORES,

@@ -8,7 +8,13 @@ import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '..
 import { parseRequirements } from '../../config/formats/module-names.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { type Installation, Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
-import { installedVersion, NPM_PACKAGES, planNpm, suitsMachine } from '../../runtime/service/install/npm-packages.ts';
+import {
+  installedVersion,
+  NPM_PACKAGES,
+  type NpmPackage,
+  planNpm,
+  suitsMachine,
+} from '../../runtime/service/install/npm-packages.ts';
 import {
   lookAtPython,
   type PythonStage,
@@ -54,7 +60,7 @@ export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler, restart: Re
   RED.httpAdmin.get('/modelets/packages', mayWrite, (request, response) => {
     look(RED, request.query).then(
       ({ plan, ...standing }) => {
-        const refused = plan ? whyRefused(RED.settings as InstallSettings, request.query['source']) : null;
+        const refused = plan ? whyRefused(RED.settings as InstallSettings, request.query) : null;
         // `what` names the packages on the button; blank without packages.
         response.json({ ...standing, what: plan?.what ?? '', refused, installation: installation() });
       },
@@ -69,7 +75,7 @@ export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler, restart: Re
 
   RED.httpAdmin.post('/modelets/packages', mayWrite, (request, response) => {
     const fields = (request.body ?? {}) as Fields;
-    const refused = whyRefused(RED.settings as InstallSettings, fields['source']);
+    const refused = whyRefused(RED.settings as InstallSettings, fields);
     if (refused !== null) {
       response.status(403).json({ code: 'not_allowed', error: `the settings of Node-RED forbid it: ${refused}` });
       return;
@@ -101,13 +107,17 @@ function statusOf(thrown: unknown): number {
 
 async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
   const userDir = userFolder(RED.settings);
-  const needed = npmPackageOf(fields['source']);
-  if (needed) {
-    const version = installedVersion(needed.name, [modulesFolder(RED.settings), import.meta.dirname]);
-    if (version !== null) return { found: `${needed.name} ${version}`, missing: [], unknown: [], plan: null };
+  const needed = npmPackagesOf(fields);
+  if (needed.length > 0) {
+    const folders = [modulesFolder(RED.settings), import.meta.dirname];
+    const versions = needed.map(({ name }) => [name, installedVersion(name, folders)] as const);
+    const there = versions.filter(([, version]) => version !== null).map(([name, version]) => `${name} ${version}`);
+    const found = there.length > 0 ? there.join(', ') : null;
+    const missing = needed.filter((_, at) => versions[at]?.[1] === null);
+    if (missing.length === 0) return { found, missing: [], unknown: [], plan: null };
     const unsuited = !suitsMachine();
-    const plan = unsuited ? null : planNpm(needed, userDir, process.argv[1] ?? userDir);
-    return { found: null, missing: [needed.name], unknown: [], plan, unsuited };
+    const plan = unsuited ? null : planNpm(missing, userDir, process.argv[1] ?? userDir);
+    return { found, missing: missing.map(({ name }) => name), unknown: [], plan, unsuited };
   }
   if (fields['source'] !== 'python' && fields['source'] !== 'python-code')
     throw new ModeletError('bad_request', 'source must be onnx, task, python or python-code');
@@ -121,8 +131,9 @@ async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
   return { found, missing: installable, unknown, plan };
 }
 
-function npmPackageOf(source: unknown): (typeof NPM_PACKAGES)['onnx'] | null {
-  return source === 'onnx' || source === 'task' ? NPM_PACKAGES[source] : null;
+function npmPackagesOf({ source, takes }: Fields): readonly NpmPackage[] {
+  if (source === 'onnx') return [NPM_PACKAGES.onnx, ...(takes === 'picture' ? [NPM_PACKAGES.picture] : [])];
+  return source === 'task' ? [NPM_PACKAGES.task] : [];
 }
 
 /** @throws ModeletError `bad_request` for a list with anything but requirements. */
@@ -147,17 +158,18 @@ function fileOf(RED: NodeAPI, path: unknown): string {
   }
 }
 
-/** Returns the setting that forbids to install what a source needs, or a model; null if none does. */
-export function whyRefused({ externalModules, editorTheme }: InstallSettings, source?: unknown): string | null {
+/** Returns the setting that forbids to install what a stage needs, or a model; null if none does. */
+export function whyRefused({ externalModules, editorTheme }: InstallSettings, stage: Fields = {}): string | null {
   const { modules, palette } = externalModules ?? {};
   if (modules?.allowInstall === false) return 'externalModules.modules.allowInstall';
   if (palette?.allowInstall === false) return 'externalModules.palette.allowInstall';
   if (editorTheme?.palette?.editable === false) return 'editorTheme.palette.editable';
-  const needed = npmPackageOf(source);
-  if (!needed) return null;
-  const denied = weightOf(needed.name, modules?.denyList ?? []);
-  const allowed = weightOf(needed.name, modules?.allowList ?? ['*']);
-  return denied >= 0 && denied >= allowed ? 'externalModules.modules.denyList' : null;
+  const isDenied = npmPackagesOf(stage).some(({ name }) => {
+    const denied = weightOf(name, modules?.denyList ?? []);
+    return denied >= 0 && denied >= weightOf(name, modules?.allowList ?? ['*']);
+  });
+  if (isDenied) return 'externalModules.modules.denyList';
+  return null;
 }
 
 /** Returns how exactly a list of Node-RED's settings names the package, because the more exact list decides; -1: not at all. */

@@ -5,17 +5,18 @@ import { dirname, join } from 'node:path';
 import { inSearchPath } from '../../../process/search-path.ts';
 import type { InstallPlan } from './installation.ts';
 
-interface NpmPackage {
+export interface NpmPackage {
   readonly name: string;
   /** The versions that work. */
   readonly range: string;
 }
 
-/** The packages by the sources that need them. Both bring code that is built for the machine. */
-export const NPM_PACKAGES: Readonly<Record<'onnx' | 'task', NpmPackage>> = {
+/** The packages by the sources that need them, or by an input. All bring code that is built for the machine. */
+export const NPM_PACKAGES: Readonly<Record<'onnx' | 'task' | 'picture', NpmPackage>> = {
   // Its first version that tells the shapes of inputs and outputs.
   onnx: { name: 'onnxruntime-node', range: '>=1.22.0' },
   task: { name: '@huggingface/transformers', range: '>=4.3.0 <5' },
+  picture: { name: 'sharp', range: '>=0.34.0 <1' },
 };
 
 /** Returns the installed version, or null. `folders`: where workers begin to look, upwards. */
@@ -53,11 +54,11 @@ function glibcVersion(): string | null {
 }
 
 /**
- * Returns how to install it into `userDir`, with the options that Node-RED gives to npm; null if there is no npm. Without
+ * Returns how to install them into `userDir`, with the options that Node-RED gives to npm; null if there is no npm. Without
  * install scripts, which only download files for graphics cards from another server.
  * @param program the file that runs as Node-RED, which brings npm along
  */
-export function planNpm({ name, range }: NpmPackage, userDir: string, program: string): InstallPlan | null {
+export function planNpm(packages: readonly NpmPackage[], userDir: string, program: string): InstallPlan | null {
   const npm = npmCommand(program);
   if (!npm) return null;
   const options = [
@@ -70,8 +71,9 @@ export function planNpm({ name, range }: NpmPackage, userDir: string, program: s
   ];
   const save = ['--save', '--save-prefix=~', '--prefix', userDir];
   const patience = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000'];
-  const command = [...npm, 'install', ...options, ...save, ...patience, '--', `${name}@${range}`];
-  return { what: name, commands: [command] };
+  const wanted = packages.map(({ name, range }) => `${name}@${range}`);
+  const command = [...npm, 'install', ...options, ...save, ...patience, '--', ...wanted];
+  return { what: packages.map(({ name }) => name).join(', '), commands: [command] };
 }
 
 function npmCommand(program: string): string[] | null {
