@@ -91,6 +91,15 @@ describe('through Python', { skip: WITHOUT_PYTHON }, () => {
     await comeBack(await serveLines(t, lines, { interpreter: NUMPY }), 1500);
   });
 
+  test('a list whose items are encoded one by one comes back the same, and no other value does', async (t) => {
+    const service = await serveLines(t, 'def predict(values):\n    return values', { emits: 'list' });
+    const lists = [[], fc.sample(VALUES, { numRuns: 50, seed: 9 }), [Buffer.from('crop'), new Float32Array(5), 1]];
+    for (const list of lists) assert.deepEqual(await service.value(list), expected(list));
+    const { code, error } = await service.answer('text');
+    assert.equal(code, 'modelet_failed');
+    assert.equal(error?.message, 'the stage emits lists, and its result is a value of type str instead of a list');
+  });
+
   test('a value 1000 levels deep passes, as JSON and otherwise', async (t) => {
     const service = await serveLines(t, 'def predict(values):\n    return values');
     for (const innermost of [1, Number.NaN, Buffer.from('x')]) {

@@ -94,6 +94,51 @@ describe('kill -9 in the middle of a batch', () => {
     assert.notEqual(after['gate']?.[0], one);
   });
 
+  test('among items of lists loses no list, mixes none and settles each once, and a small one passes beside a long one', async (t) => {
+    const read = {
+      id: 'read',
+      predict: 'batch',
+      batch: { maxBatchSize: 8 },
+      workers: 2,
+      retryLost: true,
+      inline: 'await new Promise((resolve) => setTimeout(resolve, 2)); return input.map((pair) => pair.join());',
+    } as const;
+    const detect = {
+      id: 'detect',
+      emits: 'list',
+      inline: 'return Array.from({ length: input }, (_, n) => [input, n]);',
+    };
+    const terms = { mode: 'list', quorum: 0, partial: 'error', total: 1, names: [''] } as const;
+    const next = {
+      kind: 'fork',
+      gather: 'gather',
+      timeoutMs: 60_000,
+      terms: { ...terms, list: { form: 'results', maxItems: 10_000 } },
+      branches: [{ stages: ['read'], next: null }],
+      after: { stages: [], next: null },
+    } as const;
+    const stages: StageSpec[] = [{ ...detect, emits: 'list' }, read];
+    const service = await serve(t, { stages, legs: { in: { stages: ['detect'], next } } });
+    const pids = (await service.ready())['read'] as number[];
+    const order: number[] = [];
+    const answers = [2000, 1, 2, 3, 20, 100].map(async (count) => {
+      const { code, value } = await service.answer(count);
+      order.push(count);
+      assert.equal(code, 'ok');
+      assert.deepEqual(
+        value,
+        Array.from({ length: count }, (_, n) => `${count},${n}`),
+      );
+    });
+    await until('some have run', () => service.stage('read').items > 100);
+    kill9(pids[0] as number);
+    await Promise.all(answers);
+    assert.equal(order.at(-1), 2000, 'the long list does not hold up the others');
+    assert.deepEqual(await service.value(0), []);
+    const { backlog, lateOutcomes } = service.service.snapshot();
+    assert.deepEqual([backlog, lateOutcomes], [0, 0]);
+  });
+
   test('of an idle worker is noticed, and later requests are served', async (t) => {
     const { service } = await gated(t, { workers: 2 });
     const pids = (await service.ready())['gate'] as number[];
