@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { CODEC } from '../../src/wire/codec/codec.ts';
-import { codecOf, roundTrip } from './payload.ts';
+import { CODEC, decodePayload, encodeList, encodePayload, itemsOf, joinItems } from '../../src/wire/codec/codec.ts';
+import { AS_RESULT, codecOf, roundTrip } from './payload.ts';
 
 const awkwardKey = fc.oneof(
   fc.constantFrom('__proto__', 'constructor', 'prototype', 'toString', '', 'a.b', '0', 'value', 'paths', 'toJSON'),
@@ -181,6 +181,25 @@ test('a Map and a Set travel by their members, even with a custom iterator', () 
   };
   assert.deepStrictEqual(roundTrip(Object.assign(new Map([['a', 1]]), forever)), new Map([['a', 1]]));
   assert.deepStrictEqual(roundTrip(Object.assign(new Set(['a']), forever)), new Set(['a']));
+});
+
+test('a list comes back whole, in its items and joined again, and no other bytes pass for one', () => {
+  const items = fc.array(tree(fc.oneof(plainLeaf, binary, awkwardLeaf), true), { maxLength: 6 });
+  fc.assert(
+    fc.property(items, fc.uint8Array({ maxLength: 20 }), (list, noise) => {
+      const payload = encodeList(list, AS_RESULT);
+      assert.deepStrictEqual(decodePayload(payload), list);
+      const parts = itemsOf(payload);
+      assert.deepStrictEqual(
+        parts.map((part) => decodePayload(part)),
+        list,
+      );
+      assert.deepStrictEqual(decodePayload(joinItems(parts, AS_RESULT)), list);
+      assert.deepStrictEqual(itemsOf(encodePayload(list, AS_RESULT)).length, list.length);
+      const cut = Buffer.concat([payload.bytes.subarray(0, payload.bytes.byteLength - 8), noise.subarray(0, 7)]);
+      assert.throws(() => decodePayload({ codec: CODEC.list, bytes: cut }), { code: 'protocol_error' });
+    }),
+  );
 });
 
 // Without invalid dates, which Node.js 20 finds unequal to one another: a test above has one.

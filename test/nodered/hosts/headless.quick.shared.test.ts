@@ -69,6 +69,26 @@ describe('headless: the quick start', () => {
   });
 });
 
+/** `/crops`: a stage emits a list, and another takes each of its items. */
+function listFlow(): string {
+  const file = join(folder, 'lists.json');
+  const at = { z: 'tab', x: 1, y: 1 };
+  const stage = { ...at, type: 'modelet-stage', runtime: 'r', workers: '1' };
+  const detect = { id: 's1', name: 'detect', emits: 'list', code: 'return input.boxes;', wires: [['s2']] };
+  const code = "if (input === 'fail') throw new Error('told to fail'); return { read: input };";
+  const flow = [
+    { id: 'tab', type: 'tab', label: 'lists' },
+    { id: 'r', type: 'modelet-runtime', name: 'lists' },
+    { id: 'in', type: 'http in', ...at, method: 'post', url: '/crops', wires: [['s1']] },
+    { ...stage, ...detect },
+    { ...stage, id: 's2', name: 'read', code, wires: [['j']] },
+    { id: 'j', type: 'modelet-join', ...at, name: 'crops', mode: 'list', form: 'pairs', wires: [['out'], ['out']] },
+    { id: 'out', type: 'http response', ...at, wires: [] },
+  ];
+  writeFileSync(file, JSON.stringify(flow));
+  return file;
+}
+
 describe('headless: routes that fork', () => {
   const EXAMPLES = [
     {
@@ -84,9 +104,15 @@ describe('headless: routes that fork', () => {
       way: /one of \(small \| large\)/,
     },
   ];
-  for (const { title, path, bodies, way } of EXAMPLES) {
+  const LISTS = {
+    title: 'The items of a list',
+    path: '/crops',
+    bodies: ['{"boxes":[1,"two",[3]]}', '{"boxes":[]}', '{"boxes":[1,"fail"]}', '{"boxes":1}', '{"boxes":'],
+    way: /detect > each \(read\) > crops/,
+  };
+  for (const { title, path, bodies, way } of [...EXAMPLES, LISTS]) {
     test(`${title}: the same answers and errors as in Node-RED, and the way in the report`, async (t) => {
-      const file = join(repositoryRoot, 'examples', `${title}.json`);
+      const file = path === LISTS.path ? listFlow() : join(repositoryRoot, 'examples', `${title}.json`);
       await nodeRed.deployReady(JSON.parse(readFileSync(file, 'utf8')) as FlowNode[]);
       const { url } = await serveFlows(t, file);
       for (const body of bodies) {
