@@ -1,6 +1,6 @@
 /**
- * Tests a stage in its dialog, with the settings as they stand there: an input, the result or the error, the times and the
- * log. The test stands beside the code if the window has room for both, else below it, folded. Attaches
+ * Tests a stage in its dialog, with the settings as they stand there: an input or a file, the result or the error, the
+ * picture with the result drawn over it, the times and the log. The test stands beside the code if the window has room for both, else below it, folded. Attaches
  * `window.modelet.stageTest`; safe to load more than once.
  */
 (() => {
@@ -21,12 +21,20 @@
         <div>
           <label for="modelet-stage-test-sample" data-text="sample"></label>
           <textarea id="modelet-stage-test-sample" spellcheck="false"></textarea>
+          <div id="modelet-stage-test-file">
+            <input type="file" id="modelet-stage-test-chosen" accept="image/*,audio/*" style="display: none">
+            <button type="button" id="modelet-stage-test-choose" class="red-ui-button red-ui-button-small" data-text="file"></button>
+            <span id="modelet-stage-test-name"></span>
+            <button type="button" id="modelet-stage-test-remove" class="red-ui-button red-ui-button-small"><i class="fa fa-times" aria-hidden="true"></i></button>
+          </div>
           <div class="modelet-hint" data-text="tip"></div>
           <button type="button" id="modelet-stage-test-run" class="red-ui-button"></button>
           <button type="button" id="modelet-stage-test-last" class="red-ui-button" data-text="last"></button>
         </div>
         <div>
           <label id="modelet-stage-test-label" data-text="result"></label>
+          <img id="modelet-stage-test-picture">
+          <div id="modelet-stage-test-bars"></div>
           <pre id="modelet-stage-test-result" role="status" tabindex="0" aria-labelledby="modelet-stage-test-label"></pre>
           <button type="button" id="modelet-stage-test-place" class="red-ui-button red-ui-button-small"></button>
           <div class="modelet-hint" id="modelet-stage-test-times"></div>
@@ -38,9 +46,16 @@
       </div>
     </details>`;
 
-  /** Parses the typed JSON; undefined if it is blank. Throws if it is not JSON. */
-  function read(text) {
-    return text.trim() === '' ? undefined : JSON.parse(text);
+  /** Returns the request with typed JSON, which may be blank. Throws if it is not JSON. */
+  function asJson(stage, text) {
+    const sample = text.trim() === '' ? undefined : JSON.parse(text);
+    return { contentType: 'application/json', data: JSON.stringify({ stage, sample }) };
+  }
+
+  /** Returns the request with a file: its bytes stand behind a line of JSON. */
+  function asBytes(stage, file) {
+    const data = new Blob([JSON.stringify({ stage }), '\n', file]);
+    return { contentType: 'application/octet-stream', data, processData: false };
   }
 
   /** The settings as a deploy would save them now. */
@@ -67,6 +82,65 @@
       texts.push(window.modelet.stageLive.describeCosts(node, wholeMessages.costs));
     }
     return texts.join(' ');
+  }
+
+  /** Returns the labels of a result `[{label, score}]`; none of a result with boxes, or of any other form. */
+  function labelsIn(result) {
+    try {
+      const list = JSON.parse(result);
+      const isLabel = (one) => typeof one?.label === 'string' && typeof one.score === 'number' && !one.box;
+      return Array.isArray(list) && list.every(isLabel) ? list : [];
+    } catch (_error) {
+      // The result is no JSON.
+      return [];
+    }
+  }
+
+  /** Shows a picture with the result drawn over it, and labels with a bar for each score. Returns the function that does. */
+  function makeDrawing(picture, bars) {
+    let address = null;
+    return ({ drawing = null, result = '' } = {}) => {
+      if (address) URL.revokeObjectURL(address);
+      address = drawing && URL.createObjectURL(new Blob([drawing], { type: 'image/svg+xml' }));
+      picture.attr('src', address).toggle(address !== null);
+      const rows = labelsIn(result).map(({ label, score }) =>
+        $('<div class="modelet-test-bar">').append(
+          $('<span>').text(label),
+          $('<meter>', { min: 0, max: 1, value: score, 'aria-label': label }),
+        ),
+      );
+      bars
+        .empty()
+        .append(rows)
+        .toggle(rows.length > 0);
+    };
+  }
+
+  /** Lets a user choose a file, or drop it, in place of the JSON. Returns the function that gives the file, or null. */
+  function makeFile(panel, part, say, first) {
+    let file = first;
+    const take = (chosen) => {
+      file = chosen;
+      const size =
+        file && (file.size < 1e6 ? `${Math.ceil(file.size / 1e3)} kB` : `${(file.size / 1e6).toFixed(1)} MB`);
+      part('name').text(file ? `${file.name}, ${size}` : '');
+      part('remove').toggle(file !== null);
+      part('sample').prop('disabled', file !== null);
+    };
+    part('choose').on('click', () => part('chosen').val('').trigger('click'));
+    part('chosen').on('change', ({ target }) => take(target.files[0] ?? null));
+    part('remove')
+      .attr('aria-label', say('removeFile'))
+      .on('click', () => take(null));
+    panel.on('dragover drop', (event) => {
+      // Node-RED imports the files that are dropped elsewhere.
+      event.preventDefault();
+      event.stopPropagation();
+      const [dropped] = event.originalEvent.dataTransfer?.files ?? [];
+      if (event.type === 'drop' && dropped) take(dropped);
+    });
+    take(first);
+    return { get: () => file, clear: () => take(null) };
   }
 
   /** Describes an answer that is no test result: an error of the request, or the reason why there is no answer. */
@@ -104,7 +178,9 @@
     panel.find('[data-text]').each((_, element) => void $(element).text(say($(element).attr('data-text'))));
     const sample = part('sample')
       .attr('placeholder', say('placeholder'))
-      .val(samples.get(node.id) ?? '');
+      .val(samples.get(node.id)?.text ?? '');
+    const file = makeFile(panel, part, say, samples.get(node.id)?.file ?? null);
+    const draw = makeDrawing(part('picture').attr('alt', say('drawn')), part('bars'));
     const button = part('run');
     let request = null;
 
@@ -118,6 +194,7 @@
       part('result').text(text).toggleClass('modelet-bad', !isGood);
       part('times').text(times);
       part('place').hide();
+      draw();
     };
 
     const showPlace = (place, message) => {
@@ -133,6 +210,7 @@
       const { ok, result, error, example, log = [], more = 0 } = answer;
       if (example) sample.val(example);
       show(ok ? result : describeError(error), ok, describeTimes(say, node, answer));
+      if (ok) draw(answer);
       showLog(log, more);
       if (error?.place) showPlace(error.place, error.message);
     };
@@ -143,23 +221,23 @@
     };
 
     const stop = () => {
-      samples.set(node.id, sample.val());
+      samples.set(node.id, { text: sample.val(), file: file.get() });
       request?.abort();
     };
 
     const run = () => {
       tabs.clearErrors();
       showLog([], 0);
-      let input;
+      const stage = settingsOf(node, tabs, libs);
+      let sending;
       try {
-        input = read(sample.val());
+        sending = file.get() ? asBytes(stage, file.get()) : asJson(stage, sample.val());
       } catch (error) {
         show(say('notJson', { reason: error.message }), false);
         return;
       }
       show(say('running'), true);
-      const body = JSON.stringify({ stage: settingsOf(node, tabs, libs), sample: input });
-      const sent = $.ajax({ url: 'modelets/stages/test', type: 'POST', contentType: 'application/json', data: body });
+      const sent = $.ajax({ url: 'modelets/stages/test', type: 'POST', ...sending });
       setRunning(sent);
       sent
         .done(answered)
@@ -169,7 +247,10 @@
 
     const fetchLast = () => {
       $.getJSON(`modelets/stages/${encodeURIComponent(node.id)}/input`)
-        .done((answer) => sample.val(JSON.stringify(answer.sample, null, 2)))
+        .done((answer) => {
+          file.clear();
+          sample.val(JSON.stringify(answer.sample, null, 2));
+        })
         .fail((failure) => show(failure.status === 404 ? say('noLast') : describeFailure(say, failure), false));
     };
 

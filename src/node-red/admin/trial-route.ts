@@ -4,23 +4,31 @@
  */
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
+import type { Request } from 'express';
 import type { NodeAPI } from 'node-red';
 import { inLabels } from '../../config/configure.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { LookUp, Raw } from '../../config/validate.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
-import type { Payload } from '../../core/model.ts';
+import { BYTES_PER_MB, type Payload } from '../../core/model.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
 import { useOf } from '../../flow/read/graph-reader.ts';
+import { readBody } from '../../http/body.ts';
+import { mediaTypeOf } from '../../http/request-head.ts';
 import { jsonable } from '../../http/values/conversion.ts';
 import { placeIn } from '../../observe/log/failures.ts';
-import { encodeInput, type TrialReport } from '../../runtime/service/trial/trial.ts';
+import { encodeInput, LARGEST_FILE, type TrialReport } from '../../runtime/service/trial/trial.ts';
 import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
+import { parseJsonText } from '../../wire/codec/json-text.ts';
 import { compileStageIn } from '../live-nodes.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { drawPicture } from '../view/drawn-picture.ts';
 
-/** The properties of the stage as the dialog has them, and its sample; without a sample, the modelet's own example. */
+/**
+ * The properties of the stage as the dialog has them, and its sample; without a sample, the modelet's own example. A sample
+ * that is a file is a Buffer.
+ */
 interface TrialRequest {
   readonly stage?: Raw;
   readonly sample?: unknown;
@@ -28,6 +36,10 @@ interface TrialRequest {
 
 /** Longest text of a result. */
 const LONGEST_RESULT = 65_536;
+/** Most bytes of the settings before a file. */
+const LONGEST_SETTINGS = 1024 * 1024;
+/** Width in px at which the dialog shows a picture. */
+const PICTURE_WIDTH = 300;
 /** Errors of the question itself. All others are what the test has found, and are its answer. */
 const REFUSALS: ReadonlySet<string> = new Set(['capacity_exceeded', 'payload_too_large', 'bad_request']);
 /** The tabs of inline code, by the names that its stacks have. */
@@ -41,7 +53,8 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.post('/modelets/stages/test', mayDeploy, (request, response) => {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
-    test(RED, pipeline, (request.body ?? {}) as TrialRequest, gone.signal).then(
+    const answered = askedIn(request, gone.signal).then((asked) => test(RED, pipeline, asked, gone.signal));
+    answered.then(
       (answer) => response.json(answer),
       (thrown: unknown) => {
         const error = inLabels('modelet-stage', asModeletError(thrown, 'config_invalid'));
@@ -58,6 +71,26 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
       () => response.status(404).end(),
     );
   });
+}
+
+/** Reads JSON, or a line of JSON with the bytes of a file behind it. @throws ModeletError for anything else, or a large file */
+async function askedIn(request: Request, gone: AbortSignal): Promise<TrialRequest> {
+  if (mediaTypeOf(request.headers['content-type'] ?? '') !== 'application/octet-stream') return request.body ?? {};
+  const body = await new Promise<Buffer>((resolve, reject) => {
+    const stop = readBody(
+      request,
+      { coding: 'identity', length: null, most: LARGEST_FILE + LONGEST_SETTINGS },
+      {
+        onBody: resolve,
+        onTooLarge: () => reject(new ModeletError('payload_too_large', 'the file is larger than 16 MB')),
+        onMalformed: reject,
+      },
+    );
+    gone.addEventListener('abort', stop);
+  });
+  const end = body.indexOf('\n');
+  const head: unknown = parseJsonText(body.subarray(0, Math.max(0, end)));
+  return { ...(head as TrialRequest), sample: body.subarray(end + 1) };
 }
 
 /** Returns the last input of a deployed stage in a form that JSON can hold, or undefined. */
@@ -86,7 +119,8 @@ async function test(RED: NodeAPI, pipeline: Pipeline, asked: TrialRequest, gone:
   );
   const use = useOf(config);
   const costs = pipeline.deployment.routes.get(id)?.whole?.costs.reading ?? null;
-  return { ...answerOf(report, name), wholeMessages: use && { why: use.why, costs } };
+  const drawing = await drawingOf(sample, report);
+  return { ...answerOf(report, name), drawing, wholeMessages: use && { why: use.why, costs } };
 }
 
 /** Returns the variables of the node, or of its flow if the node is not deployed, or else of the process. */
@@ -112,11 +146,22 @@ function withEnvironment(stage: Raw, lookUp: LookUp): Raw {
 
 /** Restores Buffers from the form that JSON gives them. */
 function withBuffers(value: unknown): unknown {
-  if (value === null || typeof value !== 'object') return value;
+  if (value === null || typeof value !== 'object' || Buffer.isBuffer(value)) return value;
   const { type, data } = value as { type?: unknown; data?: unknown };
   if (type === 'Buffer' && Array.isArray(data)) return Buffer.from(data as number[]);
   if (Array.isArray(value)) return value.map(withBuffers);
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, withBuffers(part)]));
+}
+
+/** Returns the sample with the result drawn over it, as SVG; null if the sample is no picture, or there is no result. */
+async function drawingOf(sample: unknown, { outcome }: TrialReport): Promise<string | null> {
+  if (!outcome.ok || sample === undefined) return null;
+  const limits = { maxMb: LARGEST_FILE / BYTES_PER_MB, shownWidth: PICTURE_WIDTH };
+  const drawn = drawPicture(withBuffers(sample), decodePayload(outcome.result), limits);
+  return drawn.then(
+    ({ svg }) => svg,
+    () => null,
+  );
 }
 
 function answerOf({ outcome, ...rest }: TrialReport, stage: string): object {

@@ -1,5 +1,6 @@
 /** A stage is tested in its dialog before anything is deployed: a typo has its line marked, and the fix has its result. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { repositoryRoot } from '../../fixtures/repository.ts';
@@ -7,7 +8,7 @@ import { UPDATES_PICTURES } from '../picture.ts';
 import { sharedSession } from '../session.ts';
 
 /** The editor's jQuery. */
-declare const $: (selector: string) => { val(): string };
+declare const $: (selector: string) => { val(): string; prop(name: string): number };
 
 const session = sharedSession();
 
@@ -42,6 +43,19 @@ test('a stage that is not deployed is tested: a typo has its line underlined, an
     if (UPDATES_PICTURES) await page.screenshot({ path });
     const body = page.locator('.red-ui-tray-body').last();
     assert.ok((await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)) <= 0, 'it fits');
+
+    // A file in place of the JSON: the result is drawn over the picture, and labels have bars.
+    const name = 'digits.png';
+    const buffer = readFileSync(join(repositoryRoot, 'docs', name));
+    await page.locator('#modelet-stage-test-chosen').setInputFiles({ name, mimeType: 'image/png', buffer });
+    await editor.typeCode('code', 'return [{ label: "<b>bytes</b>", score: input.length > 99 ? 0.5 : 0 }];');
+    await run.click();
+    const drawn = page.getByRole('img', { name: 'The input with the result drawn over it' });
+    await drawn.waitFor();
+    await page.waitForFunction(() => $('#modelet-stage-test-picture').prop('naturalWidth') > 0);
+    assert.equal(await page.getByRole('meter', { name: '<b>bytes</b>' }).getAttribute('value'), '0.5');
+    if (UPDATES_PICTURES) await page.screenshot({ path: path.replace('.png', '-picture.png') });
+    await page.getByRole('button', { name: 'Remove the file' }).click();
 
     // An endless loop goes on until a user cancels it, or closes the dialog.
     await editor.typeCode('code', 'for (;;);');

@@ -1,6 +1,7 @@
 /** A stage is tested with the settings of its dialog, deployed or not: in a separate worker, of which nothing stays. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
@@ -144,6 +145,26 @@ describe('testing a stage', () => {
   test('an ONNX model runs with its options', async () => {
     const answer = await tried({ source: 'onnx', path: digitsModel, init: '{"softmax": true}' });
     assert.equal((JSON.parse(answer.result ?? '[]') as unknown[]).length, 10);
+  });
+
+  test('a file goes in as its bytes, and a picture comes back with the boxes in it', async () => {
+    const box = '[{ label: input.length + " <bytes>", score: 0.9, box: { xmin: 1, ymin: 1, xmax: 9, ymax: 9 } }]';
+    const asked = { id: 'tried', z: 'tab', name: 'tried', source: 'inline', code: `return ${box};` };
+    const send = (file: Uint8Array): Promise<Response> => {
+      const body = Buffer.concat([Buffer.from(`${JSON.stringify({ stage: asked })}\n`), file]);
+      const headers = { 'Content-Type': 'application/octet-stream' };
+      return fetch(`${red.url}/admin/modelets/stages/test`, { method: 'POST', headers, body });
+    };
+    const { encode } = createRequire(import.meta.url)('jpeg-js') as {
+      encode(picture: object, quality: number): { readonly data: Buffer };
+    };
+    const picture = encode({ data: Buffer.alloc(16 * 16 * 4, 99), width: 16, height: 16 }, 90).data;
+    const drawn = (await (await send(picture)).json()) as Answer & { readonly drawing: string | null };
+    assert.match(drawn.drawing ?? '', /^<svg .*data:image\/jpeg;base64,.*>\d+ &#60;bytes&#62; 90 %<\/text><\/svg>$/);
+    assert.equal((JSON.parse(drawn.result ?? '[]') as { label: string }[])[0]?.label, `${picture.length} <bytes>`);
+    const other = (await (await send(Buffer.from('RIFF, a sound\n'))).json()) as typeof drawn;
+    assert.deepEqual([other.ok, other.drawing], [true, null]);
+    assert.equal((await send(Buffer.alloc(17 * 1024 * 1024 + 1))).status, 413);
   });
 
   test('bytes go in and out', async () => {

@@ -39,6 +39,9 @@ const TRIAL = {
   printed: 10_000,
 } as const;
 
+/** Largest input that is a file, in bytes. */
+export const LARGEST_FILE: number = 16 * 1024 * 1024;
+
 export interface TrialSpec {
   readonly stage: string;
   readonly modelet: ModeletDefinition;
@@ -237,5 +240,6 @@ const NO_DEADLINE: Deadline = Number.POSITIVE_INFINITY;
 
 /** @throws ModeletError `payload_too_large` for a sample that is too large, `invalid_input` if it cannot be sent. */
 export function encodeInput(value: unknown): Payload {
-  return encodePayload(value, { blame: 'invalid_input', maxBytes: TRIAL.inputBytes });
+  const maxBytes = Buffer.isBuffer(value) ? LARGEST_FILE : TRIAL.inputBytes;
+  return encodePayload(value, { blame: 'invalid_input', maxBytes });
 }
