@@ -21,15 +21,15 @@
         <div>
           <label for="modelet-stage-test-sample" data-text="sample"></label>
           <textarea id="modelet-stage-test-sample" spellcheck="false"></textarea>
-          <div id="modelet-stage-test-file">
-            <input type="file" id="modelet-stage-test-chosen" accept="image/*,audio/*" style="display: none">
-            <button type="button" id="modelet-stage-test-choose" class="red-ui-button red-ui-button-small" data-text="file"></button>
-            <span id="modelet-stage-test-name"></span>
-            <button type="button" id="modelet-stage-test-remove" class="red-ui-button red-ui-button-small"><i class="fa fa-times" aria-hidden="true"></i></button>
-          </div>
           <div class="modelet-hint" data-text="tip"></div>
           <button type="button" id="modelet-stage-test-run" class="red-ui-button"></button>
           <button type="button" id="modelet-stage-test-last" class="red-ui-button" data-text="last"></button>
+          <button type="button" id="modelet-stage-test-choose" class="red-ui-button" data-text="file"></button>
+          <input type="file" id="modelet-stage-test-chosen" accept="image/*,audio/*" style="display: none">
+          <div id="modelet-stage-test-file">
+            <span id="modelet-stage-test-name"></span>
+            <button type="button" id="modelet-stage-test-remove" class="red-ui-button red-ui-button-small"><i class="fa fa-times" aria-hidden="true"></i></button>
+          </div>
         </div>
         <div>
           <label id="modelet-stage-test-label" data-text="result"></label>
@@ -124,10 +124,12 @@
       const size =
         file && (file.size < 1e6 ? `${Math.ceil(file.size / 1e3)} kB` : `${(file.size / 1e6).toFixed(1)} MB`);
       part('name').text(file ? `${file.name}, ${size}` : '');
-      part('remove').toggle(file !== null);
+      part('file').toggle(file !== null);
       part('sample').prop('disabled', file !== null);
     };
-    part('choose').on('click', () => part('chosen').val('').trigger('click'));
+    part('choose')
+      .attr('title', say('fileTip'))
+      .on('click', () => part('chosen').val('').trigger('click'));
     part('chosen').on('change', ({ target }) => take(target.files[0] ?? null));
     part('remove')
       .attr('aria-label', say('removeFile'))
