@@ -59,6 +59,15 @@ const scores = (...of: readonly (readonly [string, number])[]): object[] =>
 const letters = (...levels: readonly number[]): Float32Array =>
   Float32Array.from({ length: 400 * levels.length }, (_, at) => levels[Math.floor(at / 400)] as number);
 
+/** The boxes that the detector finds in a picture of one colour. */
+const quarters = (label: string, width: number, height: number): object[] =>
+  [0, height / 2].flatMap((ymin) =>
+    [0, width / 2].map((xmin) => ({
+      ...{ label, score: 0.999954 },
+      box: { xmin, ymin, xmax: xmin + width / 2, ymax: ymin + height / 2 },
+    })),
+  );
+
 const CASES: readonly Case[] = [
   {
     task: 'image-classification',
@@ -67,16 +76,12 @@ const CASES: readonly Case[] = [
   },
   {
     task: 'object-detection',
-    given: [{ input: picture([255, 0, 0], 200, 100), options: { threshold: 0.9 } }],
-    results: [
-      [0, 50].flatMap((ymin) =>
-        [0, 100].map((xmin) => ({
-          label: 'red',
-          score: 0.999954,
-          box: { xmin, ymin, xmax: xmin + 100, ymax: ymin + 50 },
-        })),
-      ),
+    given: [
+      { input: picture([255, 0, 0], 200, 100), options: { threshold: 0.9 } },
+      { input: picture([0, 0, 255], 20, 40), options: { threshold: 0.9 } },
+      picture([127, 127, 127]),
     ],
+    results: [quarters('red', 200, 100), quarters('blue', 20, 40), []],
   },
   {
     task: 'zero-shot-image-classification',

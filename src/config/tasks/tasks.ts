@@ -113,9 +113,8 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
         description: 'Least score of an object',
       },
     },
-    // The library takes one picture at a time.
-    together: false,
-    names: { threshold: 'threshold' },
+    together: true,
+    names: {},
     form: 'boxes',
     result: listOf({
       label: text,

@@ -32,7 +32,12 @@ const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log 
   const threads = limits.threads ?? (cpus ? usableThreads(cpus.length) : soleWorker ? usableThreads() : 1);
   const pipeline = await openPipeline(libraries.library, source, { threads });
   const read = inputReader(source, libraries, pipeline);
-  const calls = new TaskCalls(task, pipeline, new RequestOptions(TASKS[task].options, source.options));
+  const calls = new TaskCalls(
+    task,
+    libraries.library,
+    pipeline,
+    new RequestOptions(TASKS[task].options, source.options),
+  );
   const examples = await examplesFor(source, libraries.sharp);
   log.info(`${task} by a model of the type ${String(pipeline.model.config['model_type'])}, ${source.precision}`);
   const common = {
@@ -88,7 +93,9 @@ async function batchingOf(
   if (!TASKS[task].together || limits.batch !== null) {
     return limits.batch === false ? { items: 'singly', text: 'items run one by one: the stage is set so' } : null;
   }
-  const rows = await Promise.all(examples.map(async (example) => read(example))).catch(() => []);
+  const inputs = await Promise.all(examples.map(async (example) => read(example))).catch(() => []);
+  // A detector is sure of nothing in most of them.
+  const rows = TASKS[task].form === 'boxes' ? inputs.map((input) => ({ ...input, own: { threshold: 0 } })) : inputs;
   const proof = await proveBatch(rows, {
     clock: systemClock,
     run: (tried) => run(tried, []),

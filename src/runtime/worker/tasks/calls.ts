@@ -5,8 +5,9 @@ import type { RequestOptions, TaskValues } from '../../../config/tasks/task-opti
 import { TASKS } from '../../../config/tasks/tasks.ts';
 import { asError } from '../../../core/errors.ts';
 import type { RequestMeta } from '../modelet/modelet.ts';
+import { detect } from './detect.ts';
 import type { AskedQuestion, PreparedInput } from './inputs.ts';
-import type { TaskPipeline } from './library.ts';
+import type { Detector, Library, RawImage, TaskPipeline } from './library.ts';
 import { RESULTS } from './results.ts';
 
 /** Inputs that run in one call. */
@@ -17,11 +18,13 @@ interface Group {
 
 export class TaskCalls {
   readonly #task: TaskName;
+  readonly #library: Library;
   readonly #pipeline: TaskPipeline;
   readonly #options: RequestOptions;
 
-  constructor(task: TaskName, pipeline: TaskPipeline, options: RequestOptions) {
+  constructor(task: TaskName, library: Library, pipeline: TaskPipeline, options: RequestOptions) {
     this.#task = task;
+    this.#library = library;
     this.#pipeline = pipeline;
     this.#options = options;
   }
@@ -60,13 +63,17 @@ export class TaskCalls {
     const { form, argument } = TASKS[this.#task];
     const values = inputs.map(({ value }) => value);
     try {
+      if (form === 'boxes') {
+        const detector = this.#pipeline as unknown as Detector;
+        return await detect(this.#library, detector, values as RawImage[], Number(options['threshold']));
+      }
       const given = [
         ...(form === 'answers' ? questions(values as AskedQuestion[], options) : [values]),
         ...(argument === undefined ? [] : [options[argument]]),
         namedOptions(this.#task, options),
       ];
       const answer = await this.#pipeline(...given);
-      return RESULTS[form as Exclude<typeof form, 'words'>](answer, values, options);
+      return RESULTS[form as Exclude<typeof form, 'words' | 'boxes'>](answer, values, options);
     } catch (thrown) {
       const error = asError(thrown);
       return inputs.map(() => error);

@@ -42,6 +42,31 @@ export interface TaskPipeline {
   dispose(): Promise<void>;
 }
 
+/** The parts of a pipeline that finds objects. */
+export interface Detector {
+  readonly model: {
+    (inputs: object): Promise<unknown>;
+    readonly config: Readonly<Record<string, unknown>>;
+  };
+  readonly processor: {
+    (
+      images: readonly RawImage[],
+    ): Promise<{ readonly pixel_values: LibraryTensor; readonly pixel_mask?: LibraryTensor }>;
+    readonly image_processor: {
+      /** @param sizes height and width of each picture */
+      post_process_object_detection(
+        output: unknown,
+        threshold: number,
+        sizes: readonly (readonly [number, number])[],
+      ): readonly {
+        readonly boxes: readonly Iterable<number>[];
+        readonly classes: readonly number[];
+        readonly scores: readonly number[];
+      }[];
+    };
+  };
+}
+
 export interface Streamer {
   readonly callback_function: (text: string) => void;
 }
@@ -51,6 +76,7 @@ export interface Library {
   readonly env: Record<string, unknown> & { readonly version: string };
   readonly pipeline: (task: string, model: string, options: object) => Promise<TaskPipeline>;
   readonly RawImage: new (data: Uint8ClampedArray, width: number, height: number, channels: number) => RawImage;
+  readonly cat: (tensors: readonly LibraryTensor[], dim: number) => LibraryTensor;
   readonly TextStreamer: new (tokenizer: unknown, options: object) => Streamer;
   readonly InterruptableStoppingCriteria: new () => { interrupt(): void };
   readonly ModelRegistry: {

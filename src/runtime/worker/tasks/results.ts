@@ -30,7 +30,7 @@ interface Transcript {
   readonly chunks?: readonly { readonly text: string; readonly timestamp: readonly (number | null)[] }[];
 }
 
-/** Splits an answer into those of its inputs, and makes each a result. For words see generate.ts. */
+/** Splits an answer into those of its inputs, and makes each a result. For words see generate.ts, for boxes detect.ts. */
 type MakeResults = (answer: unknown, inputs: readonly unknown[], options: TaskValues) => unknown[];
 
 const each =
@@ -41,12 +41,9 @@ const each =
 /** With one entry each, the library gives no list for each. */
 const asList = <One>(one: One | readonly One[]): readonly One[] => (Array.isArray(one) ? one : [one as One]);
 
-export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words'>, MakeResults>> = {
+export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words' | 'boxes'>, MakeResults>> = {
   scores: each((one: Scored | readonly Scored[]) => asList(one).map(({ label, score }) => ({ label, score }))),
   ranking: each(({ labels, scores }: Ranking) => labels.map((label, at) => ({ label, score: scores[at] }))),
-  boxes: each((found: readonly (Scored & { readonly box: object })[]) =>
-    found.map(({ label, score, box }) => ({ label, score, box })),
-  ),
   depth: (answer, inputs) =>
     (answer as readonly { readonly predicted_depth: LibraryTensor }[]).map(({ predicted_depth: depth }, at) => {
       const { width, height } = inputs[at] as RawImage;
