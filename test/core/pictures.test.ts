@@ -7,6 +7,7 @@ import { drawResults } from '../../src/core/pictures/drawing.ts';
 import { encodePng, shrink } from '../../src/core/pictures/png.ts';
 import { drawPicture } from '../../src/node-red/view/drawn-picture.ts';
 import { pictureHead } from '../../src/node-red/view/picture-size.ts';
+import { annotate } from '../../src/runtime/worker/modelet/annotate.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 interface Sharp {
@@ -117,4 +118,22 @@ describe('a drawing', () => {
     assert.equal(width, WIDTH);
     assert.match(svg, /^<svg [^>]*viewBox="0 0 37 23"><image [^>]*href="data:image\/png;base64,[\w+/=]+"\/><\/svg>$/);
   });
+});
+
+test('annotate draws a box into a file of the same size, and leaves a picture without results as it is', async () => {
+  const black = { data: new Uint8Array(60 * 40 * 3), width: 60, height: 40 };
+  const box = { xmin: 10, ymin: 10, xmax: 50, ymax: 30 };
+  const file = await annotate(black, [{ label: 'dot', score: 0.5, box }], { format: 'png' });
+  assert.deepEqual(pictureHead(file), { type: 'image/png', width: 60, height: 40 });
+  const drawn = await sharp(file).raw().toBuffer();
+  const at = (x: number, y: number): number[] => [...drawn.subarray((y * 60 + x) * 3, (y * 60 + x) * 3 + 3)];
+  assert.deepEqual(at(55, 35), [0, 0, 0]);
+  assert.ok(
+    at(50, 26).some((part) => part > 40),
+    `the side of the box: ${at(50, 26)}`,
+  );
+  const bare = await annotate(black, 'no results');
+  assert.deepEqual(pictureHead(bare), { type: 'image/jpeg', width: 60, height: 40 });
+  await assert.rejects(annotate('no picture!', []), { code: 'invalid_input' });
+  await assert.rejects(annotate(black, [], { maxMegapixels: 0.001 }), { code: 'payload_too_large' });
 });

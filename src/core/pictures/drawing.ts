@@ -50,6 +50,11 @@ export function svgDocument(width: number, height: number, href: string, drawing
   return `<svg xmlns="http://www.w3.org/2000/svg" ${size} viewBox="0 0 ${width} ${height}">${picture}${drawing}</svg>`;
 }
 
+/** Returns the drawing alone, as an SVG document that is transparent where nothing is drawn. */
+export function svgOverlay({ width, height }: DrawnOn, drawing: string): string {
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">${drawing}</svg>`;
+}
+
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
