@@ -60,12 +60,12 @@ const RESULTS = [
 describe('every result', () => {
   for (const accept of [undefined, TYPES.json, TYPES.msgpack, '*/*', 'text/html, application/json;q=0.5']) {
     test(`is answered alike to a client that accepts ${accept ?? 'whatever comes'}`, async () => {
-      for (const give of RESULTS) {
-        const headers = { ...JSON_BODY, ...(accept === undefined ? {} : { Accept: accept }) };
-        for (const kind of ['/plain', '/caught', '/kept', '/gathered', '/switched']) {
+      const headers = { ...JSON_BODY, ...(accept === undefined ? {} : { Accept: accept }) };
+      const askAll = async (kind: string): Promise<void> => {
+        for (const give of RESULTS)
           await assertSame({ headers, body: write('json', { give }), kind }, `${kind} ${give}`);
-        }
-      }
+      };
+      await Promise.all(['/plain', '/caught', '/kept', '/gathered', '/switched'].map(askAll));
     });
   }
 
@@ -228,17 +228,19 @@ describe('a result in parts', () => {
       const text = JSON.stringify(sent);
       // A worker that dies too often is not replaced at once.
       const streams = text.includes('exit') ? [true] : [true, false, undefined];
-      for (const kind of ['/sse', '/openai', '/jsonl', '/raw']) {
-        // An answer of plain parts has no form for errors, and a node in between hides which stage made a value.
-        if (kind === '/raw' && /late|exit|"ms"|self|undefined/.test(text)) continue;
-        if (kind === '/openai' && text.includes('self')) continue;
+      // An answer of plain parts has no form for errors, and a node in between hides which stage made a value.
+      const hasForm = (kind: string): boolean =>
+        !(kind === '/raw' && /late|exit|"ms"|self|undefined/.test(text)) &&
+        !(kind === '/openai' && text.includes('self'));
+      const askAll = async (kind: string): Promise<void> => {
         for (const stream of kind === '/openai' ? streams : [undefined]) {
           const limit: Record<string, string> = 'ms' in sent ? { timeout: '1000' } : {};
           const body = write('json', { ...sent, stream, model: 'mine' });
           await assertSame({ headers: { ...JSON_BODY, ...limit }, body, kind }, `${name}, ${kind}, ${stream}`);
           await red.whenReady();
         }
-      }
+      };
+      await Promise.all(['/sse', '/openai', '/jsonl', '/raw'].filter(hasForm).map(askAll));
     });
   }
 

@@ -10,7 +10,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { isAlive } from '../../fixtures/alive.ts';
 import { RawClient } from '../../fixtures/endpoint.ts';
 import { Scrape } from '../../fixtures/exposition.ts';
@@ -368,9 +368,9 @@ describe('modelet serve', () => {
 });
 
 describe('modelet serve --install', { skip: WITHOUT_PYTHON }, () => {
-  /** A folder with flows, a Python file that needs a package, and its requirements. */
-  function needy(name: string): string {
-    const place = join(folder, name);
+  /** A folder with flows, a Python file that needs a package, and its requirements. Its virtual environment takes long. */
+  const place = join(folder, 'needy');
+  before(() => {
     mkdirSync(place);
     writeFileSync(
       join(place, 'model.py'),
@@ -379,19 +379,9 @@ describe('modelet serve --install', { skip: WITHOUT_PYTHON }, () => {
     writeFileSync(join(place, 'requirements.txt'), '--no-index\n--find-links .\nnobody\n');
     const stage = { source: 'python', path: 'model.py' };
     writeFileSync(join(place, 'flows.json'), JSON.stringify([TAB, ...echoFlow('needs', { stage })]));
-    return place;
-  }
-
-  test('installs the requirements of a Python file before it serves', async (t) => {
-    const place = needy('needy');
-    makeWheel(place, 'nobody');
-    const { url } = await serveFlows(t, join(place, 'flows.json'), '--install');
-    const answer = await post(`${url}/needs`, {});
-    assert.deepEqual(await answer.json(), { from: 'nobody' });
   });
 
   test('ends with the reason if it cannot, and without it the error names it', async (t) => {
-    const place = needy('needier');
     const { code, output } = await modelet('serve', join(place, 'flows.json'), '--listen', '127.0.0.1:0', '--install');
     assert.equal(code, 1);
     assert.match(output, /requirements\.txt of the stage needs is not installed: .*No matching distribution/s);
@@ -399,5 +389,12 @@ describe('modelet serve --install', { skip: WITHOUT_PYTHON }, () => {
     const told = (): boolean =>
       serving.log().some(({ message }) => /No module named 'nobody' \(.*modelet serve --install/.test(String(message)));
     await until('the log says how to install it', told);
+  });
+
+  test('installs the requirements of a Python file before it serves', async (t) => {
+    makeWheel(place, 'nobody');
+    const { url } = await serveFlows(t, join(place, 'flows.json'), '--install');
+    const answer = await post(`${url}/needs`, {});
+    assert.deepEqual(await answer.json(), { from: 'nobody' });
   });
 });
