@@ -20,7 +20,7 @@ import { decodePayload } from '../../src/wire/codec/codec.ts';
 import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
 import type { Drawing } from '../fixtures/onnx.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { input, inputs, type Read, run, taskLoader } from './rig.ts';
+import { input, inputs, onnxLoader, type Read, run, taskLoader } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-known-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -170,6 +170,31 @@ describe('a known model', () => {
       assert.ok((await run(model, inputs(...model.examples))).every((read) => 'value' in read));
     });
   }
+
+  test('answers as the presets of an ONNX stage do with its file', async () => {
+    const colours = [200, 0, 0, 0, 180, 0, 0, 0, 255, 90, 80, 70];
+    const squares = Uint8Array.from({ length: 8 * 8 * 3 }, (_, at) => {
+      const [x, y] = [Math.floor(at / 3) % 8, Math.floor(at / 24)];
+      return colours[3 * (2 * Number(y >= 4) + Number(x >= 4)) + (at % 3)] as number;
+    });
+    // The library resizes in another way: these pixels stay as they are.
+    const given = { data: squares, width: 8, height: 8, channels: 3 };
+    const byPresets = onnxLoader(folder);
+    for (const [task, preset] of [
+      ['image-classification', { gives: 'classes' }],
+      ['object-detection', { gives: 'boxes', threshold: 0.5 }],
+      ['image-feature-extraction', { gives: 'embedding', pooling: 'cls' }],
+    ] as const) {
+      const { graphs, config } = KNOWN[task] as KnownModel;
+      const labels = config['id2label'] ? { labels: Object.values(config['id2label']) } : {};
+      const init = { takes: 'picture', size: '8', ...preset, ...labels };
+      const found = await run(await byPresets(graphs['model'] as Drawing, init), inputs(given));
+      const [wanted] = await run(await known(task), inputs(given));
+      const { value } = wanted as { value: readonly { score: number }[] | Float32Array };
+      // The library has boxes in the order of the model's outputs.
+      assertAlike(found, [Array.isArray(value) ? value.toSorted((a, b) => b.score - a.score) : value]);
+    }
+  });
 
   test('generates text in parts, with the whole text and its figures behind them', async () => {
     const model = await known('text-generation');

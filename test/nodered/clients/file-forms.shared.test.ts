@@ -1,6 +1,6 @@
 /**
  * Forms with files: what their senders are told where the file, or the end of the form, is missing; and pictures that a
- * known model names.
+ * known model names, and an ONNX model with presets.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -16,6 +16,10 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 const model = writeKnownModel(folder, KNOWN['image-classification'] as KnownModel);
 const known = { source: 'task', task: 'image-classification', model, init: '{"topK":1}' };
 
+/** The file of that model, as if it came from elsewhere. */
+const presets = { takes: 'picture', size: '8', gives: 'classes', labels: '../config.json', topK: 1 };
+const byPresets = { source: 'onnx', path: join(model, 'onnx', 'model.onnx'), init: JSON.stringify(presets) };
+
 const red = useNodeRed({
   flows: [
     TAB,
@@ -30,6 +34,8 @@ const red = useNodeRed({
     stage('name picture', '', 'out', known),
     { ...httpIn('in form', '/form', 'name file'), upload: true },
     stage('name file', '', 'out', { ...known, input: 'req.files[0]' }),
+    httpIn('in onnx', '/onnx', 'name by presets'),
+    stage('name by presets', '', 'out', byPresets),
     httpOut('out'),
     catchNode('catch', 'body'),
     func('body', 'msg.payload = { error: { code: msg._error.code, message: msg._error.message } }; return msg;', 'out'),
@@ -117,12 +123,13 @@ describe('a known model behind an endpoint', () => {
   test('names a picture that is the body, a file of a form, or base64 in JSON with options', async () => {
     const answers = await Promise.all([
       send('/picture', picture as unknown as string, { 'Content-Type': 'image/png' }),
+      send('/onnx', picture as unknown as string, { 'Content-Type': 'image/png' }),
       send('/form', form({ any: new Blob([picture]) })),
       send('/picture', JSON.stringify({ input: picture.toString('base64'), options: { topK: 2 } }), {
         'Content-Type': 'application/json',
       }),
     ]);
-    assert.deepEqual(answers.map(labels), [['blue'], ['blue'], ['blue', 'green']]);
+    assert.deepEqual(answers.map(labels), [['blue'], ['blue'], ['blue'], ['blue', 'green']]);
   });
 
   test('answers a file that is no picture with its code', async () => {

@@ -47,7 +47,7 @@ const MAKERS: Readonly<Record<Exclude<Gives, 'tensors'>, (source: AnswerSource) 
     };
   },
   boxes: ({ ports, labels, presets, file }) => {
-    const classes = ports.outputs.find(({ name, shape }) => shape.at(-1) !== 4 && !/box/i.test(name));
+    const classes = ports.outputs.find(({ name }) => !/box/i.test(name));
     const scoring = scoringOf(presets, classes?.name ?? '', file);
     return (outputs, item, options) => {
       const tensors = outputs.map((tensor, at) => withoutBatch(tensor, ports.outputs[at], item));
@@ -86,7 +86,7 @@ function withoutBatch(tensor: SessionTensor | undefined, port: SessionPort | und
     throw new ModeletError('invalid_input', 'the input must be one row: this stage gives one result for an input');
   const rank = port?.shape.length ?? 0;
   const isWhole = dims[0] === 1 && (rank === 0 || dims.length === rank);
-  return { dims: isWhole ? dims.slice(1) : dims, data: data as ArrayLike<number> };
+  return { name: port?.name ?? '', dims: isWhole ? dims.slice(1) : dims, data: data as ArrayLike<number> };
 }
 
 /** Returns the size of the input with four dimensions, which boxes refer to. */

@@ -4,6 +4,7 @@ import { type Box, type Placement, type Size, toPicture } from './placement.ts';
 import { best, scored } from './scores.ts';
 
 export interface Output {
+  readonly name: string;
   readonly dims: readonly number[];
   readonly data: ArrayLike<number>;
 }
@@ -44,13 +45,19 @@ export function boxesOf(outputs: readonly Output[], wanted: WantedBoxes, placeme
 }
 
 function formOf(outputs: readonly Output[], labels: readonly string[] | null): keyof typeof READERS {
-  if (outputs.some(({ dims }) => dims.length === 2 && dims[1] === 4) && outputs.length > 1) return 'detr';
+  if (boxesIn(outputs) && outputs.length > 1) return 'detr';
   const [rows = 0, columns = 0] = tableIn(outputs).dims;
   const classes = labels?.length ?? null;
   if (rows === 4 + (classes ?? Number.NaN)) return 'yolo';
   if (columns === 5 + (classes ?? Number.NaN) && classes !== 1) return 'yolo5';
   if (columns === 6) return 'yoloNms';
   return rows < columns ? 'yolo' : 'yolo5';
+}
+
+/** The output with four columns; of several that of such a name, because a model may have four classes. */
+function boxesIn(outputs: readonly Output[]): Output | undefined {
+  const found = outputs.filter(({ dims }) => dims.length === 2 && dims[1] === 4);
+  return found.find(({ name }) => /box/i.test(name)) ?? found[0];
 }
 
 /** The first output with rows and columns. */
@@ -108,7 +115,7 @@ const READERS = {
   },
   /** A score of each class for each box, and its middle and size as shares of the input. */
   detr(outputs: readonly Output[], { labels, scoring, size }: WantedBoxes): Candidate[] {
-    const boxes = outputs.find(({ dims }) => dims.length === 2 && dims[1] === 4);
+    const boxes = boxesIn(outputs);
     const classes = outputs.find((output) => output !== boxes && output.dims[0] === boxes?.dims[0]);
     if (!boxes || !classes) throw new Error('"boxes": "detr": the model has no output with scores and one with boxes');
     const [count = 0, width = 0] = classes.dims;
