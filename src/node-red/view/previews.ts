@@ -123,7 +123,7 @@ export class Previews {
 
   /** @param seen by the id of a node, the version that the editor shows */
   async #answer(seen: ReadonlyMap<string, unknown>, response: Response): Promise<void> {
-    if (this.#unseen(seen).length === 0) await this.#change(seen, response);
+    if (seen.size > 0 && this.#unseen(seen).length === 0) await this.#change(seen, response);
     const pictures = this.#unseen(seen).map(async ([id, { preview, tell }]) => {
       const { version } = preview;
       const shown = await preview.drawn();

@@ -21,6 +21,7 @@ const ROUTES = [
   '/admin/modelets/health/live',
   '/admin/modelets/health/ready',
   '/admin/modelets/cpus',
+  '/admin/modelets/pictures?seen={}',
   '/admin/modelets/resolve?path=package.json',
   '/admin/modelets/nodes/one',
 ];
