@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { type BatchRun, runBatch } from '../../src/runtime/worker/batch/run-batch.ts';
 import { MOST_BYTES_UNDER_WAY, MOST_UNDER_WAY, PartsOut } from '../../src/runtime/worker/batch/stream.ts';
-import { decodePayload } from '../../src/wire/codec/codec.ts';
+import { CODEC, decodePayload } from '../../src/wire/codec/codec.ts';
 import type { WireItem } from '../../src/wire/frames/items.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { input, inputs, MAX_BYTES, modelet, type Read, read, run, settings } from './rig.ts';
@@ -56,6 +56,14 @@ describe('a generator whose parts are wanted', () => {
     assert.deepEqual(await streamed.answer, { value: null });
     assert.deepEqual(streamed.sent, [1, 2, 3]);
     assert.deepEqual(streamed.indexes, [0, 1, 2]);
+  });
+
+  test('of a stage that emits lists sends its parts, and without a caller for them makes a list', async () => {
+    const streamed = new Streamed(count, {}, { emitsLists: true });
+    assert.deepEqual(await streamed.answer, { value: null });
+    const [reply] = await runBatch(modelet({ predict: count }), [input(3)], settings({ emitsLists: true }));
+    assert.equal(reply?.payload.codec, CODEC.list);
+    assert.deepEqual(read(reply as WireItem), { value: [1, 2, 3] });
   });
 
   test('sends each part with its own bytes, even if it writes all of them into the same Buffer', async () => {

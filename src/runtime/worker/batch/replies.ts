@@ -29,7 +29,8 @@ export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): 
   try {
     if (progress.tag === 'failed') return answer(item, false, errorPayload(progress.error, limits));
     if (progress.value === undefined) throw new ModeletError('modelet_failed', 'the modelet returned undefined');
-    const encode = limits.emitsLists ? encodeList : encodePayload;
+    // A result in parts goes to the caller, and not to other stages.
+    const encode = limits.emitsLists && !item.streams ? encodeList : encodePayload;
     const payload = encode(progress.value, { blame: 'modelet_failed', maxBytes: limits.maxPayloadBytes });
     return answer(item, true, payload);
   } catch (thrown) {

@@ -181,7 +181,8 @@ def _reply(item: Item, value: Any, run: Run) -> Reply:
     if isinstance(value, Failed):
         return _refusal(item, value.error, run)
     try:
-        encode = encode_list if run.emits_lists else encode_payload
+        # A result in parts goes to the caller, and not to other stages.
+        encode = encode_list if run.emits_lists and not item.streams else encode_payload
         payload = encode(value.value if isinstance(value, Done) else value, run.max_payload_bytes)
     except Exception as raised:
         return _refusal(item, raised, run)
