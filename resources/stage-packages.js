@@ -33,6 +33,7 @@
     const fields = () => {
       const source = form.find('#node-input-source').val();
       const python = form.find('#node-input-python').val().trim();
+      if (source === 'task') return { source, task: form.find('#node-input-task').val() };
       const takes = form.find('#modelet-onnx-takes').val();
       if (source !== 'python-code') return { source, path: form.find('#node-input-path').val().trim(), python, takes };
       return { source, python, requirements: JSON.stringify(entriesOf(form.find('#modelet-stage-requirements'))) };

@@ -3,7 +3,7 @@
  * a file that cannot be read and a folder that lacks a file do.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,9 +13,8 @@ import { lookIntoFolder } from '../../src/config/tasks/model-folder.ts';
 import { differenceOf } from '../../src/runtime/worker/batch/alike.ts';
 import { PartsOut } from '../../src/runtime/worker/batch/stream.ts';
 import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
-import type { Libraries, OpenSharp } from '../../src/runtime/worker/tasks/library.ts';
+import { type Libraries, loadLibrary, type OpenSharp } from '../../src/runtime/worker/tasks/library.ts';
 import { Sounds } from '../../src/runtime/worker/tasks/sounds.ts';
-import { Spans } from '../../src/runtime/worker/tasks/spans.ts';
 import { decodePayload } from '../../src/wire/codec/codec.ts';
 import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
 import type { Drawing } from '../fixtures/onnx.ts';
@@ -313,7 +312,8 @@ describe('pictures and sounds', () => {
     }
   });
 
-  test('sounds come as WAV files of any rate and as FLAC, and are limited', async () => {
+  test('sounds come as WAV files of any rate and as FLAC, Ogg, Opus and MP3, and are limited', async () => {
+    const sounds = new Sounds(await loadLibrary(repositoryRoot), 16_000, 1);
     const model = await load('audio-classification', { maxSeconds: 1 });
     const wav = (rate: number, seconds: number, level: number, bits: 8 | 16 = 16): Buffer => {
       const size = bits / 8;
@@ -345,24 +345,17 @@ describe('pictures and sounds', () => {
       bad.map((one) => 'code' in one && one.code),
       ['payload_too_large', 'invalid_input', 'invalid_input'],
     );
+    for (const file of ['tone.ogg', 'tone.opus', 'tone.mp3']) {
+      const tone = await sounds.read(readFileSync(join(repositoryRoot, 'test', 'fixtures', 'sounds', file)));
+      const crossings = tone.filter((sample, at) => at > 0 && sample < 0 !== (tone[at - 1] as number) < 0).length;
+      const level = Math.hypot(...tone) / Math.sqrt(tone.length);
+      // A tone of 440 Hz at half the greatest level, of 0.2 s; MP3 begins with silence.
+      assert.ok(Math.abs(crossings / (2 * 440) - 0.2) < 0.02, `${file}: ${crossings} crossings`);
+      assert.ok(level > 0.25 && level < 0.4, `${file}: level ${level}`);
+    }
     const withoutDecoder = new Sounds({ optional: async () => null } as unknown as Libraries, 16_000, 1);
     await assert.rejects(withoutDecoder.read(FLAC), /only WAV files are read without the package audio-decode: run/);
   });
-});
-
-test('words that a tokenizer has changed have their places in the text', () => {
-  const spans = new Spans('An \u00c9l\u00e8ve of ﬁne  AT&T, AT&T');
-  const slices = ['an', 'eleve', 'nowhere', 'of', 'fi', '##ne', 'at & t', 'at&t', 'at&t'].map((word) =>
-    spans.next(word),
-  );
-  assert.deepEqual(
-    slices.map((span) => span && [span.start, span.end]),
-    [[0, 2], [3, 8], undefined, [9, 11], [12, 13], [13, 15], [17, 21], [23, 27], undefined],
-  );
-  assert.deepEqual(
-    [spans.only('eleve'), spans.only('AT&T'), spans.only('')],
-    [{ start: 3, end: 8 }, undefined, undefined],
-  );
 });
 
 describe('a folder', () => {

@@ -6,6 +6,8 @@ import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { parseRequirements } from '../../config/formats/module-names.ts';
+import { TASK_NAMES } from '../../config/stage-source.ts';
+import { TASKS } from '../../config/tasks/tasks.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { type Installation, Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
 import {
@@ -131,9 +133,12 @@ async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
   return { found, missing: installable, unknown, plan };
 }
 
-function npmPackagesOf({ source, takes }: Fields): readonly NpmPackage[] {
+function npmPackagesOf({ source, takes, task }: Fields): readonly NpmPackage[] {
   if (source === 'onnx') return [NPM_PACKAGES.onnx, ...(takes === 'picture' ? [NPM_PACKAGES.picture] : [])];
-  return source === 'task' ? [NPM_PACKAGES.task] : [];
+  if (source !== 'task') return [];
+  const known = TASK_NAMES.find((name) => name === task);
+  const hears = known !== undefined && TASKS[known].input === 'sound';
+  return [NPM_PACKAGES.task, ...(hears ? [NPM_PACKAGES.sound] : [])];
 }
 
 /** @throws ModeletError `bad_request` for a list with anything but requirements. */

@@ -127,6 +127,15 @@ describe('admin routes: permissions', () => {
     assert.equal((await restart('one', 'owner')).status, 204);
   });
 
+  test('the packages of a known model are those of its task', async () => {
+    const packagesOf = async (task: string): Promise<string> => {
+      const answer = await get(`/admin/modelets/packages?source=task&task=${task}`, 'owner');
+      return ((await answer.json()) as { found: string }).found.replaceAll(/ \d[\d.]*/g, '');
+    };
+    assert.equal(await packagesOf('text-classification'), '@huggingface/transformers');
+    assert.equal(await packagesOf('audio-classification'), '@huggingface/transformers, audio-decode');
+  });
+
   for (const [what, path] of [
     ['reading a model', '/admin/modelets/onnx?path=package.json'],
     ['looking for files', '/admin/modelets/files?source=file'],

@@ -11,12 +11,13 @@ export interface NpmPackage {
   readonly range: string;
 }
 
-/** The packages by the sources that need them, or by an input. All bring code that is built for the machine. */
-export const NPM_PACKAGES: Readonly<Record<'onnx' | 'task' | 'picture', NpmPackage>> = {
+/** The packages by the sources that need them, or by an input. All but the last bring code that is built for the machine. */
+export const NPM_PACKAGES: Readonly<Record<'onnx' | 'task' | 'picture' | 'sound', NpmPackage>> = {
   // Its first version that tells the shapes of inputs and outputs.
   onnx: { name: 'onnxruntime-node', range: '>=1.22.0' },
   task: { name: '@huggingface/transformers', range: '>=4.3.0 <5' },
   picture: { name: 'sharp', range: '>=0.34.0 <1' },
+  sound: { name: 'audio-decode', range: '>=3.12.0 <4' },
 };
 
 /** Returns the installed version, or null. `folders`: where workers begin to look, upwards. */
