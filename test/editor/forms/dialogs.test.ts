@@ -114,7 +114,7 @@ test('every tab of every dialog fits in, and each control has a name and can be 
     // All of the editor stands outside of its body, which has no height: to axe, nothing of it can be seen.
     const style = await editor.page.addStyleTag({ content: 'html, body { height: 100% !important }' });
     const types = Object.keys(NODE_SCHEMAS);
-    assert.equal(types.length, 11);
+    assert.equal(types.length, 12);
     for (const [index, type] of types.filter((name) => !isConfig(name)).entries()) {
       const id = await editor.dragFromPalette(type, 300, 60 + 60 * index);
       const before = editor.page.viewportSize();
