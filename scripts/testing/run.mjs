@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { root } from '../runtimes.mjs';
 
 /** Places for jobs that run at once. Most tests wait for processes, so that more jobs than cores keep the cores busy. */
-const PLACES = 6;
+const PLACES = 7;
 /** Time limit against tests that hang. The longest job takes a few minutes, and four times as long on a slow machine. */
 const SECONDS_PER_JOB = 2400;
 /** After this, a job that was told to end is killed. */
