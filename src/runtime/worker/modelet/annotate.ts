@@ -24,11 +24,11 @@ interface Composer {
  * Draws boxes with labels, labels with bars, or depth, in the forms that known models give, into a picture.
  * @param picture the bytes of a file, base64, a data URL, `{data, width, height, channels}`, or an object of sharp or Jimp
  * @param results anything else than these forms leaves the picture as it is
- * @returns the bytes of a picture file
+ * @returns the bytes of a picture file, a Buffer
  * @throws ModeletError `invalid_input` for anything but a picture, `payload_too_large` for one with too many pixels; Error if
  *   sharp is not installed
  */
-export async function annotate(picture: unknown, results: unknown, options: AnnotateOptions = {}): Promise<Buffer> {
+export async function annotate(picture: unknown, results: unknown, options: AnnotateOptions = {}): Promise<Uint8Array> {
   const sharp = loadSharp(process.cwd());
   const { data, width, height } = await new Pictures(sharp, options.maxMegapixels ?? 50).read(picture);
   const { format = 'jpeg', letters = Math.max(12, Math.max(width, height) / 50) } = options;
