@@ -20,7 +20,7 @@ interface SameSize {
 }
 
 /**
- * Returns the objects in each picture, boxes in its pixels.
+ * Returns the objects in each picture, the highest score first, boxes in its pixels.
  * @param threshold least score
  */
 export async function detect(
@@ -52,10 +52,11 @@ export async function detect(
     const found = processor.image_processor.post_process_object_detection(output, threshold, sizes);
     const names = model.config['id2label'] as Readonly<Record<number, string>> | undefined;
     for (const [position, { boxes, classes, scores }] of found.entries()) {
-      results[at[position] as number] = boxes.map((box, of) => {
+      const objects = boxes.map((box, of): Detected => {
         const [xmin = 0, ymin = 0, xmax = 0, ymax = 0] = Array.from(box, Math.trunc);
         return { label: names?.[classes[of] as number], score: scores[of] as number, box: { xmin, ymin, xmax, ymax } };
       });
+      results[at[position] as number] = objects.sort((one, other) => other.score - one.score);
     }
   }
   return results;
