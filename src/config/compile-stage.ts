@@ -92,6 +92,7 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
     dropKey: kept.dropKey.trim(),
     versions: compileVersions(settings),
     sticky: kept.sticky.trim(),
+    keyBy: compileKeyBy(settings),
     rollback: compileRollback(kept.rollback),
     source: compiled,
     init,
@@ -101,6 +102,16 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
     output: readProperty('output', () => parseResultProperty(kept.output)),
     mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(withOwnTypes(kept.mediaTypes, compiled))),
   });
+}
+
+/** Hosts do not own keys yet, and a kept result takes no notice of the state. @throws ModeletError `config_invalid`. */
+function compileKeyBy({ keyBy, placement, cache }: StageSettings): string {
+  const key = keyBy.trim();
+  if (key !== '' && placement === 'remote')
+    throw invalid('keyBy: a stage with keys has its workers here, because no worker host keeps a key: choose local');
+  if (key !== '' && cache > 0)
+    throw invalid('keyBy: the result depends on the state of the key, so that it cannot be kept: choose no cache');
+  return key;
 }
 
 function compileSource(

@@ -40,6 +40,8 @@ export interface EndpointSpec {
   readonly parts: { readonly copies: readonly string[]; readonly stream: StreamSpec | null } | null;
   /** Header whose value stays on one version of a stage, in lower case; null: none. */
   readonly sticky: string | null;
+  /** Header that is the key of a request, in lower case; null: none. */
+  readonly key: string | null;
 }
 
 /** How a stream response node writes a result in parts. */

@@ -253,6 +253,14 @@ export interface CacheStatus {
   readonly bytes: number;
 }
 
+/** The keys of a keyed stage. */
+export interface KeysStatus {
+  /** Number of keys that have items, or had some not long ago. */
+  readonly open: number;
+  /** How many keys have lost their state since the engine started, because their worker ended. */
+  readonly lost: number;
+}
+
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
@@ -286,6 +294,8 @@ export interface StageStatus extends CircuitStatus {
   readonly reading: StageReading;
   /** Absent: batches are as they should be. */
   readonly batchWarning?: BatchWarning;
+  /** Absent if the stage has no keys. */
+  readonly keys?: KeysStatus;
   /** Absent if the stage has no versions. */
   readonly versions?: readonly VersionStatus[];
 }

@@ -45,3 +45,25 @@ export function hashOf(text: string): number {
 export function isSpaceAt(text: string, at: number): boolean {
   return at < text.length && (text[at] as string).trim() === '';
 }
+
+/** Longest key, in characters. */
+export const LONGEST_KEY = 256;
+
+/** Most keys that a stage, or a worker, remembers. Beyond, the key without items for longest ends: clients may make up keys. */
+export const MOST_KEYS = 100_000;
+
+/** Most bytes that a key adds to the JSON of a request's properties. */
+export const LONGEST_KEY_BYTES: number = 6 * LONGEST_KEY;
+
+/** The key of an item: its text for the worker, and its hash for the engine. */
+export interface ItemKey {
+  readonly text: string;
+  readonly hash: number;
+}
+
+/** Returns the key that a value stands for; null if it is no text, number or boolean, or if it is too long. */
+export function itemKeyOf(value: unknown): ItemKey | null {
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return null;
+  const text = String(value);
+  return text === '' || text.length > LONGEST_KEY ? null : { text, hash: hashOf(text) };
+}

@@ -31,6 +31,8 @@ export interface StageNode extends AnyNode {
   readonly versions: readonly StageVersion[];
   /** Message property whose value stays on one version; '' if none does, or if the stage has no versions. */
   readonly sticky: string;
+  /** Message property that is the key of a message; '' if the stage has no keys. */
+  readonly keyBy: string;
   /** Another message property that the stage's code may read; null: none. */
   readonly readsAlso: string | null;
   /** `list`: each of its results is a list, whose items may pass the next stages by themselves. */

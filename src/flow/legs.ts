@@ -14,7 +14,7 @@ import {
   type SwitchNode,
 } from './graph.ts';
 import { againstItems, type PlannedJoin, senderName } from './joins.ts';
-import { wholeUse } from './versions.ts';
+import { againstKey, wholeUse } from './versions.ts';
 import { findHandler, sendersTo, type Target, targetsOf } from './walk.ts';
 
 /** A leg, and how it ends. */
@@ -26,6 +26,8 @@ export interface Trail {
   readonly taps: ReadonlyMap<string, readonly string[]>;
   /** Message property whose value stays on one version, for all stages with versions; '' if none does. */
   readonly sticky: string;
+  /** Message property that is the key of a message, for all stages with keys; '' if none has. */
+  readonly keyBy: string;
   /** Reason why the leg ends, for people. */
   readonly end: string;
   /** Whether another stage or batcher follows, which `end` keeps out of the leg. */
@@ -45,8 +47,7 @@ interface Sender {
 }
 
 /** The nodes that the route has passed so far. */
-interface PathSoFar {
-  readonly sticky: string;
+interface PathSoFar extends Pick<Trail, 'sticky' | 'keyBy'> {
   /** All nodes, to notice circles. */
   readonly nodes: readonly string[];
   /** The stages of the present leg. */
@@ -66,7 +67,7 @@ interface ConfiguredGraph {
 /** Most ways of one route. Each switch node multiplies them. */
 const MOST_WAYS = 64;
 
-const NOTHING_PASSED: PathSoFar = { sticky: '', nodes: [], leg: [] };
+const NOTHING_PASSED: PathSoFar = { sticky: '', keyBy: '', nodes: [], leg: [] };
 
 export class Legs {
   readonly #drawn: ConfiguredGraph;
@@ -114,9 +115,10 @@ export class Legs {
     this.#unforked.clear();
   }
 
-  #from(stage: StageNode, { sticky, nodes, leg }: PathSoFar): Trail {
+  #from(stage: StageNode, { sticky, keyBy, nodes, leg }: PathSoFar): Trail {
     const sender: Sender = { node: stage, output: stage.output, runtime: stage.runtime };
-    const passed = { sticky: sticky || stage.sticky, nodes: [...nodes, stage.id], leg: [...leg, stage.id] };
+    const chosenBy = { sticky: sticky || stage.sticky, keyBy: keyBy || stage.keyBy };
+    const passed = { ...chosenBy, nodes: [...nodes, stage.id], leg: [...leg, stage.id] };
     const alone = this.#alone(sender, stage.id, passed);
     const trail = alone ?? (stage.emits === 'list' ? this.#each(sender, passed) : this.#after(sender, passed));
     return { ...trail, leg: { ...trail.leg, stages: [stage.id, ...trail.leg.stages] } };
@@ -154,7 +156,7 @@ export class Legs {
   }
 
   /** Returns the stage that can follow a node, or the reason why none can. */
-  #next({ node, output, runtime }: Sender, target: Target, { sticky, nodes }: PathSoFar): StageNode | string {
+  #next({ node, output, runtime }: Sender, target: Target, { sticky, keyBy, nodes }: PathSoFar): StageNode | string {
     if (node.watched) return 'a Complete node watches it';
     const { invalid } = this.#drawn;
     const next = this.#drawn.stageBehind(target);
@@ -166,20 +168,21 @@ export class Legs {
     if (use !== null) return `${use}, and only Node-RED has whole messages`;
     if (next.input !== output) return `stage ${next.name} reads msg.${next.input}, this one writes msg.${output}`;
     if (nodes.includes(next.id)) return `its results lead back to stage ${next.name}`;
-    if (sticky === '' || next.sticky === '' || sticky === next.sticky) return next;
-    return `stage ${next.name} chooses versions by msg.${next.sticky}, a stage before it by msg.${sticky}`;
+    if (sticky !== '' && next.sticky !== '' && sticky !== next.sticky)
+      return `stage ${next.name} chooses versions by msg.${next.sticky}, a stage before it by msg.${sticky}`;
+    return againstKey(this.#drawn.graph, next, keyBy, nodes) ?? next;
   }
 
   /** Returns the leg that begins with a fork, or the reason why the engine cannot gather the branches. */
   #fork(sender: Sender, entries: readonly Target[], passed: PathSoFar): Trail | string {
     const branches: Trail[] = [];
-    let { sticky } = passed;
+    let { sticky, keyBy } = passed;
     for (const entry of entries) {
-      const at = { ...passed, sticky, leg: [] };
+      const at = { ...passed, sticky, keyBy, leg: [] };
       const next = entry.kind === 'join' ? null : this.#next(sender, entry, at);
       if (typeof next === 'string') return next;
       const branch = next ? this.#from(next, at) : ended(sender, at, [entry], '', false);
-      sticky = branch.sticky;
+      ({ sticky, keyBy } = branch);
       branches.push(branch);
     }
     const [gather, ...others] = new Set(branches.flatMap(({ targets }) => targets.filter(isJoin)));
@@ -197,7 +200,7 @@ export class Legs {
     const inOrder = [...branches].sort((a, b) => names.indexOf(nameOf(a)) - names.indexOf(nameOf(b)));
     const after = this.#after(
       { node: gather, output: 'payload', runtime: sender.runtime },
-      { sticky, nodes: [...passed.nodes, ...branches.flatMap(({ leg }) => leg.stages), gather.id], leg: [] },
+      { sticky, keyBy, nodes: [...passed.nodes, ...branches.flatMap(({ leg }) => leg.stages), gather.id], leg: [] },
     );
     const next: Fork<string> = {
       kind: 'fork',
@@ -232,7 +235,12 @@ export class Legs {
     }
     const after = this.#after(
       { node: gather, output: 'payload', runtime: sender.runtime },
-      { sticky: branch.sticky, nodes: [...passed.nodes, ...stagesOf(branch.leg), gather.id], leg: [] },
+      {
+        sticky: branch.sticky,
+        keyBy: branch.keyBy,
+        nodes: [...passed.nodes, ...stagesOf(branch.leg), gather.id],
+        leg: [],
+      },
     );
     const { terms, config } = planned;
     const { timeoutMs } = config;
@@ -294,11 +302,11 @@ export class Legs {
     this.#ways += chooser.rules.length - 1;
     if (this.#ways > MOST_WAYS) return `the route would have more than ${MOST_WAYS} ways`;
     const ways: Trail[] = [];
-    let { sticky } = passed;
+    let { sticky, keyBy } = passed;
     for (const output of chooser.rules.keys()) {
-      const way = this.#way(sender, chooser, output, { ...passed, sticky, leg: [] });
+      const way = this.#way(sender, chooser, output, { ...passed, sticky, keyBy, leg: [] });
       if (typeof way === 'string') return way;
-      sticky = way.sticky;
+      ({ sticky, keyBy } = way);
       ways.push(way);
     }
     const [first, ...others] = ways.filter(({ exit }) => exit !== null);
@@ -316,7 +324,7 @@ export class Legs {
       ...first,
       leg: { stages: [], next },
       taps: merged(ways.map(({ taps }) => taps)),
-      sticky,
+      ...{ sticky, keyBy },
       senders: [...new Set(ways.flatMap(({ senders }) => senders))],
     };
   }
@@ -331,7 +339,8 @@ export class Legs {
     if (isPlain) {
       const leg = { stages: [], next: null };
       const [end, taps] = [`one of them ${describeAll(targets).replace(/^its output /, '')}`, NO_TAPS];
-      return { leg, exit: null, taps, sticky: passed.sticky, end, unfused: false, senders: [chooser.id], targets };
+      const { sticky, keyBy } = passed;
+      return { leg, exit: null, taps, sticky, keyBy, end, unfused: false, senders: [chooser.id], targets };
     }
     if (others.length > 0) return `its output ${output + 1} goes to ${targets.map(describe).join(' and ')}`;
     const next = this.#next(sender, first, passed);
@@ -352,13 +361,14 @@ function endsLists({ settings }: JoinNode): boolean {
 
 function ended(
   { node }: Sender,
-  { sticky }: PathSoFar,
+  { sticky, keyBy }: PathSoFar,
   targets: readonly Target[],
   end: string,
   unfused: boolean,
 ): Trail {
   const exit = node.kind === 'http in' ? null : node;
-  return { leg: { stages: [], next: null }, exit, taps: NO_TAPS, sticky, end, unfused, senders: [node.id], targets };
+  const leg: Leg<string> = { stages: [], next: null };
+  return { leg, exit, taps: NO_TAPS, sticky, keyBy, end, unfused, senders: [node.id], targets };
 }
 
 /** Adds the nodes that get the sender's value besides the next step. */

@@ -11,7 +11,7 @@ import { rejectVersions, unwiredVersions } from './versions.ts';
 import { targetsOf, walk } from './walk.ts';
 
 /** See `Trail` for the other properties. */
-export interface CompiledRoute extends Pick<Trail, 'leg' | 'taps' | 'sticky' | 'end' | 'unfused'> {
+export interface CompiledRoute extends Pick<Trail, 'leg' | 'taps' | 'sticky' | 'keyBy' | 'end' | 'unfused'> {
   /**
    * The stage or batcher at which messages enter. An HTTP-in node if the route begins with a fork or a choice: messages do
    * not enter there, but requests that never become messages.
@@ -89,14 +89,14 @@ function routesOf(
 const NO_LISTS = 'no stage that emits lists leads to it through stages alone';
 
 function routeOf(graph: Graph, entry: string, runtime: string, trail: Trail): CompiledRoute {
-  const { leg, exit, taps, sticky, end, unfused } = trail;
+  const { leg, exit, taps, sticky, keyBy, end, unfused } = trail;
   const stages = stagesOf(leg);
   const keys = stages.map((id) => {
     const node = graph.get(id);
     return node?.kind === 'stage' && node.drops ? node.dropKey : '';
   });
   const dropKey = keys.find((key) => key !== '') ?? '';
-  return { entry, runtime, stages, leg, dropKey, exit: exit?.id ?? '', taps, sticky, end, unfused };
+  return { entry, runtime, stages, leg, dropKey, exit: exit?.id ?? '', taps, sticky, keyBy, end, unfused };
 }
 
 /** Sets the batching of stages from their batchers. A batcher must stand directly in front of exactly one stage. */

@@ -1,6 +1,6 @@
 /**
  * Checks which stages can be versions of others. A version takes the place of its base inside the engine, so it must
- * belong to the same runtime and read and write the same properties. Pure.
+ * belong to the same runtime and read and write the same properties. Says also when the key of a request is that of a stage. Pure.
  */
 import { type Graph, nodesOf, type StageNode } from './graph.ts';
 import type { Doubled } from './names.ts';
@@ -30,7 +30,37 @@ function faultOf(graph: Graph, base: StageNode, id: string, other: StageNode | u
     return `stage ${version.name} reads msg.${version.input}, this one reads msg.${base.input}`;
   if (version.output !== base.output)
     return `stage ${version.name} writes msg.${version.output}, this one writes msg.${base.output}`;
+  if (version.keyBy !== base.keyBy)
+    return `stage ${version.name} ${keysOf(version)}, this one ${keysOf(base)}: the messages of a key would get apart`;
+  if (base.keyBy !== '' && base.sticky !== base.keyBy)
+    return `Sticky by must be ${base.keyBy}, as Key is: the messages of a key must get to one version`;
   return null;
+}
+
+function keysOf({ keyBy }: StageNode): string {
+  return keyBy === '' ? 'has no keys' : `has the keys msg.${keyBy}`;
+}
+
+/** Returns why the key of a request, which is read at its entry, is not the key of a stage; null if it is. */
+export function againstKey(
+  graph: Graph,
+  { name, keyBy }: StageNode,
+  earlier: string,
+  nodes: readonly string[],
+): string | null {
+  if (keyBy === '') return null;
+  if (earlier !== '' && earlier !== keyBy)
+    return `stage ${name} has the keys msg.${keyBy}, a stage before it msg.${earlier}`;
+  const isWritten = nodes.some((id) => {
+    const node = graph.get(id);
+    return rootOf(node?.kind === 'stage' ? node.output : 'payload') === rootOf(keyBy);
+  });
+  return isWritten ? `stage ${name} has the keys msg.${keyBy}, which a stage before it writes` : null;
+}
+
+/** Returns the first name of a property: `payload` of `payload.key`. */
+function rootOf(property: string): string {
+  return /^(?:msg\.)?\[?["']?([^.[\]"']+)/.exec(property)?.[1] ?? property;
 }
 
 /** Returns the base of each version, by the ids of their nodes. */

@@ -5,9 +5,11 @@ import type { AnswerSpec, EndpointSpec, ListenerSpec, PlannedEndpoint } from '..
 import { isOfRequest, ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
+import { itemKeyOf, LONGEST_KEY_BYTES } from '../core/text.ts';
 import { stickyHash } from '../core/versions.ts';
 import { isRefusal } from '../observe/log/refusals.ts';
 import type { Desk } from '../runtime/desk/desk.ts';
+import { encodeMeta } from '../wire/frames/items.ts';
 import type { Clients, OtherOrigins } from './access.ts';
 import type { Headers } from './request-head.ts';
 import { isForEmbeddings } from './streaming/embeddings.ts';
@@ -193,7 +195,8 @@ export class DeskEndpoint implements EndpointRuntime {
 
   submit(request: EndpointRequest): RequestNumber {
     const { requestId, payload, deadline, places, http, onPart, onSettled } = request;
-    const { entry, patient, sticky } = this.#spec;
+    const { entry, patient, sticky, key: header } = this.#spec;
+    const key = header === null ? null : itemKeyOf(http.headers[header]);
     const watcher = this.#host.watch?.(request);
     try {
       return this.#desk.submit({
@@ -207,7 +210,8 @@ export class DeskEndpoint implements EndpointRuntime {
         places,
         group: 0,
         sticky: sticky === null ? 0 : stickyHash(http.headers[sticky]),
-        meta: null,
+        key: key?.hash ?? 0,
+        meta: key && encodeMeta({ key: key.text }, LONGEST_KEY_BYTES),
         onPart:
           onPart &&
           ((part, index, taken) => {

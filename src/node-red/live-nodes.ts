@@ -57,12 +57,13 @@ export function tabNames(definitions: readonly Definition[]): (id: string) => st
  */
 export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): StageConfig {
   const config = compileStage(definition, (path, of) => resolveModeletFile(RED.settings, path, of), lookUp);
-  const { input, output, dropKey, sticky } = config;
+  const { input, output, dropKey, sticky, keyBy } = config;
   checkInterpreter(userFolder(RED.settings), config);
   checkProperty(RED, 'input', input);
   checkProperty(RED, 'output', output);
   if (dropKey !== '') checkProperty(RED, 'dropKey', dropKey);
   if (sticky !== '') checkProperty(RED, 'sticky', sticky);
+  if (keyBy !== '') checkProperty(RED, 'keyBy', keyBy);
   return config;
 }
 

@@ -58,6 +58,8 @@ export class FakePool implements StagePool {
   readonly #old: Set<number> = new Set();
   /** How many each batch has sent. */
   readonly #parts: WeakMap<Batch<Item>, number> = new WeakMap();
+  /** The present process of each worker; null while it is down. */
+  readonly #lives: (object | null)[];
   #ended: (() => void)[] = [];
 
   constructor(definition: StageDefinition, events: PoolEvents<Item>, clock: FakeClock) {
@@ -65,6 +67,7 @@ export class FakePool implements StagePool {
     this.#events = events;
     this.#clock = clock;
     this.#held = definition.modelet.workers.map(() => []);
+    this.#lives = definition.modelet.workers.map(() => ({}));
   }
 
   start(): void {
@@ -89,10 +92,17 @@ export class FakePool implements StagePool {
     return !this.#old.has(worker);
   }
 
-  freeWorker(room: Room): FreeWorker<Item> | null {
+  get lives(): readonly (object | null)[] {
+    return this.health.tag === 'ready' ? this.#lives : this.#lives.map(() => null);
+  }
+
+  freeWorker(room: Room, only?: number): FreeWorker<Item> | null {
     if (this.health.tag !== 'ready' || this.closes.length > 0) return null;
     const most = { empty: 1, place: this.#places, ahead: this.#places + 1 }[room];
-    const free = this.#held.filter((batches) => batches.length < most && !this.#isAlone(batches));
+    const free = this.#held.filter(
+      (batches, worker) =>
+        (only ?? worker) === worker && this.#lives[worker] && batches.length < most && !this.#isAlone(batches),
+    );
     const best = free.toSorted((a, b) => a.length - b.length)[0];
     if (!best) return null;
     const index = this.#held.indexOf(best);
@@ -159,6 +169,7 @@ export class FakePool implements StagePool {
 
   becomeReady(): void {
     this.health = { tag: 'ready' };
+    for (const [worker, life] of this.#lives.entries()) this.#lives[worker] = life ?? {};
     this.#events.onChange();
   }
 
@@ -222,8 +233,9 @@ export class FakePool implements StagePool {
   }
 
   /** The worker dies and another takes its place. If it ran too long, that was its first batch. */
-  lose(worker = 0, error: Error = new Error('killed')): void {
+  lose(worker = 0, error: Error = new Error('killed'), comesBack = true): void {
     this.#old.delete(worker);
+    this.#lives[worker] = comesBack ? {} : null;
     const held = this.#held[worker]?.splice(0) ?? [];
     const overrun = error instanceof RunTimeout ? held.splice(0, 1) : [];
     const running = held.splice(0, this.#places - overrun.length);

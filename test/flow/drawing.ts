@@ -44,6 +44,7 @@ export function stage(id: string, wires: Wires = [], overrides: Partial<StageNod
     input: 'payload',
     output: 'payload',
     dropKey: '',
+    keyBy: '',
     drops: false,
     readsAlso: null,
     whole: null,

@@ -43,6 +43,7 @@ const SPEC: EndpointSpec = {
   copies: [],
   parts: null,
   sticky: null,
+  key: null,
 };
 const FAILURE = { statusCode: null, headers: {} };
 

@@ -42,6 +42,9 @@ export function definition<Given extends object>(given: Given): Given & Rest {
     isolation: 'process',
     heapMb: 0,
     concurrency: 1,
+    keyBy: '',
+    keyIdleMs: 600_000,
+    stateKb: 64,
     ...given,
   };
 }

@@ -175,8 +175,7 @@ export const stage = {
       description: 'Number of outputs of inline code, which then returns arrays of messages as a function node does',
     },
     concurrency: {
-      goesTo: 'modelet',
-      ...{ type: 'integer', default: 1, minimum: 1, maximum: 1000 },
+      ...{ goesTo: 'modelet', type: 'integer', default: 1, minimum: 1, maximum: 1000 },
       icon: 'align-left',
       unit: 'calls',
       description:
@@ -239,15 +238,13 @@ export const stage = {
       description: 'Media types that the body of an HTTP request may have. `image/*` and `*/*` are allowed',
     },
     capacity: {
-      goesTo: 'engine',
-      ...{ type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000 },
+      ...{ goesTo: 'engine', type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000 },
       icon: 'inbox',
       unit: 'items',
       description: 'Most items in the queue',
     },
     queueMb: {
-      goesTo: 'engine',
-      ...{ type: 'number', default: 0, minimum: 0, maximum: 1_048_576 },
+      ...{ goesTo: 'engine', type: 'number', default: 0, minimum: 0, maximum: 1_048_576 },
       icon: 'database',
       unit: 'MB',
       description:
@@ -262,9 +259,7 @@ export const stage = {
         'When the queue is full: `refuse` answers 429; `wait` waits for room; `drop-oldest` drops the oldest item of the lowest priority; `auto` refuses HTTP clients and lets others wait',
     },
     maxAgeMs: {
-      goesTo: 'engine',
-      ...TIME,
-      default: 0,
+      ...{ ...TIME, goesTo: 'engine', default: 0 },
       icon: 'hourglass-end',
       description: 'Items that have waited longer are dropped and not run, in ms. 0: no limit',
     },
@@ -276,6 +271,27 @@ export const stage = {
       icon: 'key',
       description: 'For `drop-oldest`: a message property. A new item evicts an item with the same value first',
     },
+    keyBy: {
+      goesTo: 'modelet',
+      type: 'string',
+      default: '',
+      format: 'property',
+      icon: 'id-badge',
+      description:
+        'Message property that is the key of a message: `topic`, or `req.headers.NAME` for a header. Messages with the same key run one after another, in order of arrival, in the same worker, where `ctx.state` is the key’s own object. Blank: no keys',
+    },
+    keyIdleMs: {
+      ...{ ...TIME, goesTo: 'modelet', default: 600_000, minimum: 1000 },
+      icon: 'clock-o',
+      description: 'How long a key without messages keeps its state, in ms. `onKeyEnd` gets the state then',
+    },
+    stateKb: {
+      ...{ goesTo: 'modelet', type: 'integer', default: 64, minimum: 1, maximum: 1_048_576 },
+      icon: 'archive',
+      unit: 'kB',
+      description:
+        'Largest state of a key, in kB as a result would have. A message that leaves a larger state fails, and the state is dropped',
+    },
     cache: {
       ...{ type: 'integer', default: 0, minimum: 0, maximum: 1_000_000 },
       icon: 'bolt',
@@ -283,10 +299,7 @@ export const stage = {
       description: 'Most results to keep. 0: no cache',
     },
     cacheMb: {
-      type: 'integer',
-      default: 64,
-      minimum: 1,
-      maximum: 1_048_576,
+      ...{ type: 'integer', default: 64, minimum: 1, maximum: 1_048_576 },
       icon: 'hdd-o',
       unit: 'MB',
       description: 'Most memory for kept results, in MB',
@@ -333,17 +346,13 @@ export const stage = {
         'Percent of the requests of a version. It gets no more of them if of its last 100, at least 20, so many more fail than of the requests of its base in the same time. Blank: never',
     },
     startTimeoutMs: {
-      goesTo: 'modelet',
-      ...TIME,
-      default: 60_000,
+      ...{ ...TIME, goesTo: 'modelet', default: 60_000 },
       icon: 'clock-o',
       description:
         'Time limit for a worker to become ready, in ms, from its last sign of progress: output, `ctx.progress`, bytes or memory that grow. A slower worker is killed, and the next one has twice the time. 0: none',
     },
     runTimeoutMs: {
-      goesTo: 'engine',
-      ...TIME,
-      default: 0,
+      ...{ ...TIME, goesTo: 'engine', default: 0 },
       icon: 'hourglass-half',
       description:
         'Time limit for one batch, in ms. A slower worker is killed and replaced, and its items fail with `deadline_exceeded`. 0: none while a caller waits. Once its last caller has gone, a batch may run on for the `timeoutMs` of the runtime (at least 10 s, and as long as the worker took to start)',
@@ -366,28 +375,19 @@ export const stage = {
         'When a call for a whole batch fails: `on` runs its items once more, one by one, so that only the item at fault fails; `off` fails them all; `auto` is `on` for ONNX and known models, and `off` for code, which may have side effects',
     },
     heapMb: {
-      goesTo: 'modelet',
-      type: 'integer',
-      default: 0,
-      minimum: 0,
-      maximum: 1_048_576,
+      ...{ goesTo: 'modelet', type: 'integer', default: 0, minimum: 0, maximum: 1_048_576 },
       icon: 'database',
       unit: 'MB',
       description: 'Largest JavaScript heap of a worker, in MB. 0: the default of Node.js. Python ignores it',
     },
     maxRssMb: {
-      goesTo: 'engine',
-      ...{ type: 'integer', default: 0, minimum: 0, maximum: 1_048_576 },
+      ...{ goesTo: 'engine', type: 'integer', default: 0, minimum: 0, maximum: 1_048_576 },
       icon: 'tachometer',
       unit: 'MB',
       description: 'Memory of a worker above which a new worker replaces it, in MB. 0: no limit',
     },
     recycleAfter: {
-      goesTo: 'engine',
-      type: 'integer',
-      default: 0,
-      minimum: 0,
-      maximum: 1_000_000_000,
+      ...{ goesTo: 'engine', type: 'integer', default: 0, minimum: 0, maximum: 1_000_000_000 },
       icon: 'recycle',
       unit: 'batches',
       description: 'Number of batches after which a new worker replaces the old one. 0: never',

@@ -116,6 +116,7 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     copies: exit.value.copies,
     parts: exit.value.parts,
     sticky: headerOf(route.sticky),
+    key: headerOf(route.keyBy),
   });
 }
 
@@ -195,7 +196,7 @@ function routeBehind(
 /** Returns the reason why requests cannot pass the route as bare payloads, or null. */
 function againstRoute(
   graph: Graph,
-  { taps, unfused, end, sticky, dropKey, stages }: CompiledRoute,
+  { taps, unfused, end, sticky, keyBy, dropKey, stages }: CompiledRoute,
   entry: FoundEndpoint['entry'],
   firsts: readonly StageNode[],
   last: StageNode | JoinNode,
@@ -207,7 +208,8 @@ function againstRoute(
   if (use) return `${use}, and only Node-RED has whole messages`;
   const reader = withVersions(graph, stages).find(({ readsAlso }) => readsAlso !== null);
   if (reader) return `${named(reader)} reads msg.${reader.readsAlso}`;
-  if (sticky !== '' && headerOf(sticky) === null) return `its versions are chosen by msg.${sticky}, which is no header`;
+  const unknown = noHeader('its versions are chosen by', sticky) ?? noHeader('its keys are', keyBy);
+  if (unknown !== null) return unknown;
   if (dropKey !== '') return `a queue of its route is sorted by msg.${dropKey}`;
   const watched = [entry, ...stages.flatMap((id) => stageWith(graph, id) ?? [])].find((node) => node.watched);
   if (watched) return `a Complete node watches ${named(watched)}`;
@@ -218,6 +220,10 @@ function againstRoute(
       return `the output of ${named(node)} also goes to ${found.map(describe).join(' and ')}`;
   }
   return unfused ? `the route ends behind ${named(last)}: ${end}` : null;
+}
+
+function noHeader(use: string, property: string): string | null {
+  return property === '' || headerOf(property) !== null ? null : `${use} msg.${property}, which is no header`;
 }
 
 /** Returns why requests cannot enter at these stages without a message; null if they can. */

@@ -132,7 +132,7 @@ function toPipelineNode(
 
 const NO_SETTINGS = {
   ...{ runtime: '', input: '', output: '', dropKey: '', drops: false, readsAlso: null, mediaTypes: [], patient: false },
-  ...{ versions: [], sticky: '', whole: null, emits: 'one' as const },
+  ...{ versions: [], sticky: '', keyBy: '', whole: null, emits: 'one' as const },
 };
 
 function stageSettings(
@@ -140,10 +140,10 @@ function stageSettings(
   stageId: StageSurroundings['stageId'],
 ): Pick<StageNode, keyof typeof NO_SETTINGS> {
   if (config instanceof ModeletError) return NO_SETTINGS;
-  const { runtime, input, output, dropKey, mediaTypes, overflow, emits } = config;
+  const { runtime, input, output, dropKey, keyBy, mediaTypes, overflow, emits } = config;
   const versions = config.versions.map((version) => ({ ...version, stage: stageId(version.stage) }));
   return {
-    ...{ runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes },
+    ...{ runtime, input, output, dropKey, keyBy, readsAlso: readsAlso(config), mediaTypes },
     ...{ drops: overflow === 'drop-oldest', patient: overflow === 'wait' },
     ...{ versions, sticky: versions.length > 0 ? config.sticky : '', whole: useOf(config)?.why ?? null },
     emits,

@@ -8,6 +8,7 @@ import { systemClock } from '../../core/clock.ts';
 import { isLasting, ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
+import { type ItemKey, itemKeyOf } from '../../core/text.ts';
 import { stickyHash } from '../../core/versions.ts';
 import { SHOULD_RETRY } from '../../http/answer.ts';
 import { enterRequest, type Headers, PROCESS_TAG, parseTimeout } from '../../http/request-head.ts';
@@ -276,6 +277,16 @@ export function stickyOf(RED: NodeAPI, msg: NodeMessage, property: string): numb
   } catch {
     // The object that would hold the value is missing.
     return 0;
+  }
+}
+
+/** Returns the key of a message; null if it has none, or an unsuitable one. */
+export function messageKey(RED: NodeAPI, msg: NodeMessage, property: string): ItemKey | null {
+  try {
+    return itemKeyOf(RED.util.getMessageProperty(msg, property));
+  } catch {
+    // The object that would hold the value is missing.
+    return null;
   }
 }
 

@@ -12,7 +12,7 @@ import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, isOfRequest, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
-import { hashOf } from '../../core/text.ts';
+import { hashOf, type ItemKey, LONGEST_KEY_BYTES } from '../../core/text.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
@@ -28,6 +28,7 @@ import {
   continueTrace,
   type Done,
   type ModeletTrace,
+  messageKey,
   noteGathers,
   type PipelineMessage,
   priorityOf,
@@ -89,7 +90,8 @@ export class PipelineRequest {
       readRequest(this.#msg, this.#trace, first, maxBytes);
       const input = readMessageProperty(RED, this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
-      const meta = this.#meta(wantsMeta, maxBytes - payload.bytes.byteLength);
+      const key = route.keyBy === '' ? null : messageKey(RED, this.#msg, route.keyBy);
+      const meta = this.#meta(wantsMeta, key, maxBytes - payload.bytes.byteLength);
       let stopWatching = (): void => {};
       this.#id = service.submit({
         entry: this.#entry.id,
@@ -101,6 +103,7 @@ export class PipelineRequest {
         patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
         group: route.dropKey === '' ? 0 : hashOf(String(RED.util.getMessageProperty(this.#msg, route.dropKey))),
         sticky: route.sticky === '' ? 0 : stickyOf(RED, this.#msg, route.sticky),
+        key: key?.hash ?? 0,
         meta,
         onSettled: (settlement) => {
           stopWatching();
@@ -136,19 +139,23 @@ export class PipelineRequest {
   }
 
   /** Returns what else of the message its stages get; null: nothing. */
-  #meta(wantsTopic: boolean, maxBytes: number): Uint8Array | null {
+  #meta(wantsTopic: boolean, key: ItemKey | null, maxBytes: number): Uint8Array | null {
     const { topic, _msgid } = this.#msg;
     const { options } = this.#trace;
     const message = this.#results.whole?.parts(maxBytes);
-    if (!wantsTopic && options === undefined && !message) return null;
-    const more = { ...(options === undefined ? {} : { modelet: { options } }), ...(message && { _msgid, message }) };
+    if (!wantsTopic && options === undefined && !message && !key) return null;
+    const more = {
+      ...(options === undefined ? {} : { modelet: { options } }),
+      ...(message && { _msgid, message }),
+      ...(key && { key: key.text }),
+    };
     // The sizes of properties are checked before they are text.
-    const limit = maxBytes + (message ? message.bytes.length : 0);
+    const limit = maxBytes + (message ? message.bytes.length : 0) + (key ? LONGEST_KEY_BYTES : 0);
     const meta = encodeMeta({ ...(wantsTopic ? { topic, _msgid } : {}), ...more }, limit);
     if (meta !== null) return meta;
     if (options !== undefined) throw new ModeletError('invalid_input', 'JSON cannot hold msg.modelet.options');
     // The topic alone is at fault, and among the properties it travels anyway.
-    return message ? encodeMeta(more, limit) : null;
+    return message || key ? encodeMeta(more, limit) : null;
   }
 
   /**

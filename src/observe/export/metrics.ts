@@ -90,6 +90,18 @@ const STAGES: readonly Metric[] = [
   ),
   ofStage('gauge', 'modelet_cache_entries', 'Results in the response cache', ({ cache }) => cache.entries),
   ofStage('gauge', 'modelet_cache_bytes', 'Bytes of the results in the response cache', ({ cache }) => cache.bytes),
+  ofStage(
+    'gauge',
+    'modelet_keys',
+    'Keys of a stage with keys that have items, or had some not long ago',
+    ({ keys }) => keys?.open ?? 0,
+  ),
+  ofStage(
+    'counter',
+    'modelet_keys_lost_total',
+    'Keys that lost their state because their worker ended',
+    ({ keys }) => keys?.lost ?? 0,
+  ),
   ofStage('counter', 'modelet_taps_total', 'Copies of values made for taps', ({ reading }) => reading.taps),
   ofStage(
     'counter',

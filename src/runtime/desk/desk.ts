@@ -34,6 +34,8 @@ export interface SubmitRequest extends Caller {
   readonly group: number;
   /** Hash of the value whose requests stay on one version of a stage. Default: none. */
   readonly sticky?: number;
+  /** Hash of the request's key. Default: none. */
+  readonly key?: number;
   /** JSON of the message properties, other than the payload, that stages may read. */
   readonly meta: Uint8Array | null;
 }
@@ -205,7 +207,7 @@ export function shuttingDown(): ModeletError {
 
 /** @param id the number that the ledger gave the request */
 function toItem(request: SubmitRequest, id: RequestNumber, routeRef: number): WireItem {
-  const { payload, deadline, priority, patient, group, sticky = 0, meta, onPart } = request;
+  const { payload, deadline, priority, patient, group, sticky = 0, key = 0, meta, onPart } = request;
   const streams = onPart !== undefined;
-  return { ...bareItem(id, payload), routeRef, deadline, priority, patient, streams, group, sticky, meta };
+  return { ...bareItem(id, payload), routeRef, deadline, priority, patient, streams, group, sticky, key, meta };
 }

@@ -8,7 +8,8 @@
  * synchronous, the calls run in turn, and the time limit of each begins when it does.
  */
 import type { RequestNumber } from '../../core/model.ts';
-import type { ModeletContext } from './modelet/modelet.ts';
+import type { HeldKey } from './key-states.ts';
+import type { KeyState, ModeletContext } from './modelet/modelet.ts';
 
 export interface PlacesHost<Call> {
   /** Tells the engine that the call begins. Resolves when the news has left. Not called with one place. */
@@ -140,6 +141,41 @@ class CallContext implements ModeletContext {
   }
 }
 
+/** The context of a call in a stage with keys. */
+class KeyedContext extends CallContext {
+  readonly #held: readonly HeldKey[];
+
+  constructor(context: WorkerContext, ids: readonly RequestNumber[], open: Open, held: readonly HeldKey[]) {
+    super(context, ids, open);
+    this.#held = held;
+  }
+
+  get #only(): HeldKey | undefined {
+    return this.#held.length === 1 ? this.#held[0] : undefined;
+  }
+
+  get key(): string | undefined {
+    return this.#only?.key;
+  }
+
+  get state(): KeyState | undefined {
+    return this.#only?.state;
+  }
+
+  set state(state: KeyState | undefined) {
+    if (!this.#only) throw new TypeError('a call for several items has ctx.states');
+    this.#only.state = state as KeyState;
+  }
+
+  get keys(): readonly string[] {
+    return this.#held.map(({ key }) => key);
+  }
+
+  get states(): readonly KeyState[] {
+    return this.#held.map(({ state }) => state);
+  }
+}
+
 export class BatchCalls {
   readonly #all: CallSignals;
   /** The requests that still wait for a call, of the calls that asked for their signal. */
@@ -149,8 +185,18 @@ export class BatchCalls {
     this.#all = all;
   }
 
-  /** Returns the context of a call for these requests. Makes the signal when code of the modelet asks for it. */
-  contextFor(ids: readonly RequestNumber[]): ModeletContext {
+  /**
+   * Returns the context of a call for these requests. Makes the signal when code of the modelet asks for it.
+   * @param keys the keys of the batch, by request; absent or null: the stage has none
+   */
+  contextFor(ids: readonly RequestNumber[], keys: ReadonlyMap<RequestNumber, HeldKey> | null = null): ModeletContext {
+    if (keys)
+      return new KeyedContext(
+        this.#all.context,
+        ids,
+        this.#open,
+        ids.flatMap((id) => keys.get(id) ?? []),
+      );
     return new CallContext(this.#all.context, ids, this.#open);
   }
 

@@ -21,8 +21,9 @@ import { proven } from './batch/proven.ts';
 import { runBatch } from './batch/run-batch.ts';
 import { PartsOut } from './batch/stream.ts';
 import { CallSignals, contextOfNoCall, Places, type WorkerContext } from './calls.ts';
+import { KeyStates } from './key-states.ts';
 import { describeModelet } from './modelet/describe.ts';
-import type { LoadedModelet } from './modelet/modelet.ts';
+import type { LoadedModelet, ModeletContext } from './modelet/modelet.ts';
 import { OwnMetrics } from './modelet/own-metrics.ts';
 import { loadSource } from './sources/load.ts';
 
@@ -37,6 +38,8 @@ interface Serving {
   readonly cancelled: Set<RequestNumber>;
   readonly signals: CallSignals;
   readonly usage: UsageReporter;
+  /** Null: the stage has no keys. */
+  readonly keys: KeyStates | null;
 }
 
 /** Longest text of progress, in characters. */
@@ -45,6 +48,14 @@ const LONGEST_PROGRESS = 200;
 function progressText(done: unknown): string {
   const text = typeof done === 'number' ? `${Math.round(done * 100)} %` : String(done);
   return text.slice(0, LONGEST_PROGRESS);
+}
+
+function keyStates(definition: WorkerBoot['modelet'], modelet: LoadedModelet, context: ModeletContext): KeyStates {
+  return new KeyStates({
+    ...{ clock: systemClock, keyIdleMs: definition.keyIdleMs, stateKb: definition.stateKb },
+    onEnd: (key, state) => modelet.onKeyEnd?.(key, state, context),
+    onError: (thrown) => console.error(thrown),
+  });
 }
 
 export class WorkerProgram {
@@ -107,6 +118,7 @@ export class WorkerProgram {
       maxReplyBytes: LONGEST_FRAME - HEAD,
       emitsLists: boot.modelet.emits === 'list',
       checks: payloadChecks(boot.modelet, loaded),
+      hasKeys: boot.modelet.keyBy !== '',
     };
     this.#isLoading = false;
     await loaded.setup();
@@ -123,7 +135,8 @@ export class WorkerProgram {
     });
     const cancelled = new Set<RequestNumber>();
     const signals = new CallSignals(workerContext, (id) => cancelled.has(id));
-    const serving: Serving = { modelet, run, places, cancelled, signals, usage };
+    const keys = boot.modelet.keyBy === '' ? null : keyStates(boot.modelet, modelet, context);
+    const serving: Serving = { modelet, run, places, cancelled, signals, usage, keys };
     this.#serving = serving;
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({
@@ -164,16 +177,18 @@ export class WorkerProgram {
     }
   }
 
-  async #run({ modelet, run, cancelled, signals }: Serving, { batch, items }: BatchFrame): Promise<void> {
+  async #run({ modelet, run, cancelled, signals, keys }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
     const calls = signals.begin();
+    const held = keys && keys.begin(items);
     const replies = await runBatch(modelet, items, {
       ...run,
       isCancelled: (id) => cancelled.has(id),
-      contextFor: (ids) => calls.contextFor(ids),
+      contextFor: (ids) => calls.contextFor(ids, held),
       parts: this.#parts,
     });
     signals.end(calls);
+    if (held) keys.end(held, items, replies, run);
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
   }
 
@@ -188,6 +203,7 @@ export class WorkerProgram {
     // The parent kills at the deadline. The time until then is for the accepted batches and for teardown.
     systemClock.at(deadline, () => process.exit(1));
     await this.#serving?.places.empty();
+    await this.#serving?.keys?.close();
     try {
       await this.#serving?.modelet.teardown();
     } catch (thrown) {

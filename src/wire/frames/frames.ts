@@ -34,7 +34,7 @@ import { type FrameField, malformed, readItems, type WireItem, writeItems } from
 export type { WireItem } from './items.ts';
 
 /** Version of the layout. Raise it with every change, so that a worker of another version is rejected, not misread. */
-export const WIRE_VERSION: number = 4;
+export const WIRE_VERSION: number = 5;
 
 /** Longest frame in bytes; fits easily in a 32-bit length and one allocation. */
 export const LONGEST_FRAME: number = 1 << 30;
@@ -152,6 +152,7 @@ const NUMBER_FIELDS: Readonly<Partial<Record<Frame['type'], FrameField>>> = {
   recalled: 'stageRef',
   parts: 'part',
   reply: 'part',
+  batch: 'tenure',
 };
 
 /** Size of a frame's head, in bytes. */

@@ -3,9 +3,9 @@
  *
  *   items x 48-byte record, their stage timings, their metas, their payloads (each padded to 8)
  *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams, 8 together) | u8 codec
- *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 0
+ *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 key
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
- *   meta   JSON of the topic, id and options of a message, for stages that want them besides the payload; in outcomes of a
+ *   meta   JSON of the topic, id, key and options of a message, for stages that want them besides the payload; in outcomes of a
  *          gather report
  *
  * A failed item has a special payload: the error and, if the server does not have it, the input of the failing stage.
@@ -60,6 +60,10 @@ export interface WireItem {
   readonly group: number;
   /** In `submit` frames: hash of the value whose requests stay on one version of a stage; 0: none. */
   readonly sticky: number;
+  /** In `submit` frames: hash of the key whose items a keyed stage runs in order; 0: none. The text is in `meta`. */
+  readonly key: number;
+  /** In `batch` frames: number of the key's stay at this worker; 0: the item has no key. */
+  tenure: number;
   payload: Payload;
   /**
    * JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. In outcomes: JSON of what the nodes that gather
@@ -86,13 +90,15 @@ export function bareItem(id: RequestNumber, payload: Payload): WireItem {
     together: false,
     group: 0,
     sticky: 0,
+    key: 0,
+    tenure: 0,
     meta: null,
     timings: [],
   };
 }
 
 /** A field that only one type of frame has. The record has one slot for all of them; elsewhere they are 0. */
-export type FrameField = 'routeRef' | 'stageRef' | 'part';
+export type FrameField = 'routeRef' | 'stageRef' | 'part' | 'tenure';
 
 /** Returns the size of an item in a frame, in bytes, to keep frames below the limit. */
 export function itemLength(item: WireItem): number {
@@ -160,7 +166,7 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem, field: Fram
   buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
   buffer.writeUInt32LE(item.group, offset + 36);
   buffer.writeUInt32LE(item.sticky, offset + 40);
-  buffer.writeUInt32LE(0, offset + 44);
+  buffer.writeUInt32LE(item.key, offset + 44);
   return offset + RECORD;
 }
 
@@ -196,15 +202,17 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
       id: frame.readDoubleLE(at),
       deadline: frame.readDoubleLE(at + 8),
       priority: frame.readInt32LE(at + 16),
-      routeRef: field === 'routeRef' ? frame.readUInt32LE(at + 20) : 0,
-      stageRef: field === 'stageRef' ? frame.readUInt32LE(at + 20) : 0,
-      part: field === 'part' ? frame.readUInt32LE(at + 20) : 0,
+      routeRef: slot(frame, at, field === 'routeRef'),
+      stageRef: slot(frame, at, field === 'stageRef'),
+      part: slot(frame, at, field === 'part'),
       ok: (flags & OK) !== 0,
       patient: (flags & PATIENT) !== 0,
       streams: (flags & STREAMS) !== 0,
       together: (flags & TOGETHER) !== 0,
       group: frame.readUInt32LE(at + 36),
       sticky: frame.readUInt32LE(at + 40),
+      key: frame.readUInt32LE(at + 44),
+      tenure: slot(frame, at, field === 'tenure'),
       payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
       meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),
       timings: readTimings(frame, timingsAt, timings),
@@ -215,6 +223,11 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
   }
   if (payloadsAt !== frame.byteLength) throw malformed('its length is not that of its items');
   return items;
+}
+
+/** Returns the field that only one type of frame has. */
+function slot(frame: Buffer, at: number, isThere: boolean): number {
+  return isThere ? frame.readUInt32LE(at + 20) : 0;
 }
 
 /** Size of one stage's timing, in bytes. */
@@ -264,6 +277,7 @@ export function encodeMeta(
     readonly _msgid?: string;
     readonly modelet?: { readonly options?: unknown };
     readonly message?: { readonly codec: number; readonly bytes: string };
+    readonly key?: string;
   },
   maxBytes: number,
 ): Uint8Array | null {

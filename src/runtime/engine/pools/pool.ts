@@ -122,8 +122,16 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   restart(): void;
   /** Starts the workers that are stuck. Call when something has changed. */
   retry(): void;
-  /** Returns the worker with the fewest batches for the next batch, or null if none has the room. */
-  freeWorker(room: Room): FreeWorker<T> | null;
+  /**
+   * Returns the worker with the fewest batches for the next batch, or null if none has the room.
+   * @param index the only worker that may get it; default: any
+   */
+  freeWorker(room: Room, index?: number): FreeWorker<T> | null;
+  /**
+   * Tells the present process of each worker from its next one, by index; null: the worker gets no batches now. Absent: the
+   * pool serves no stage with keys.
+   */
+  readonly lives?: readonly (object | null)[];
   /** How worker hosts serve the stage, for the items of an earlier one; absent or null: no host does. */
   readonly hop?: Omit<Hop, 'retryLost'> | null;
   /** Returns the further stages that an item can pass together with this one. Absent: none. */

@@ -154,9 +154,17 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     for (const worker of this.#roster.all) if (worker.process.isStuck) worker.process.start();
   }
 
-  freeWorker(room: Room): SupervisedWorker<T> | null {
+  get lives(): readonly (object | null)[] {
+    const eligible = this.#eligible;
+    return this.#roster.serving.map((worker) =>
+      worker.process.isReady && eligible.includes(worker) ? worker.facts : null,
+    );
+  }
+
+  freeWorker(room: Room, index?: number): SupervisedWorker<T> | null {
     let best: SupervisedWorker<T> | null = null;
     for (const worker of this.#eligible) {
+      if (index !== undefined && index !== worker.index) continue;
       const { process, work, load } = worker;
       if (process.isReady && !work.isAlone && load < this.#mostFor(worker, room) && (!best || load < best.load))
         best = worker;

@@ -6,8 +6,7 @@ import type { Clock, Deadline, Timer } from '../../../core/clock.ts';
 import type { Batching, Payload } from '../../../core/model.ts';
 import type { BatchReason } from '../../../core/readings.ts';
 import { Growth } from '../routes/memory.ts';
-import type { Item } from './item.ts';
-import type { StageQueue } from './stage-queue.ts';
+import { type Item, isAlone } from './item.ts';
 
 /** The facts that a policy decides by. Times are on the engine's clock. */
 export interface QueueView {
@@ -57,6 +56,39 @@ function leaveAt(at: Deadline, queue: QueueView, now: number, reason: BatchReaso
   return now >= at ? { go: true, size: queue.length, reason } : { go: false, until: at };
 }
 
+/** Payload bytes at which a batch is full at any count: it must fit into a frame and into two processes' memory. */
+const FULL_BATCH_BYTES = 256 * 1024 * 1024;
+
+/** The items that a batch may have. */
+export interface BatchSource extends Pick<QueueView, 'oldestAt' | 'newestAt'> {
+  readonly batchable: number;
+  /** Takes up to `count` items that `claim` gets for a worker, in order. `claim` may remove another item. */
+  take(count: number, claim: (item: Item) => boolean): Item[];
+}
+
+/** Takes up to `count` items that may share a batch and that `claim` gets; `remove` must take an item out of `items`. */
+export function takeFrom(
+  items: Iterable<Item>,
+  count: number,
+  claim: (item: Item) => boolean,
+  remove: (item: Item) => void,
+): Item[] {
+  const taken: Item[] = [];
+  let bytes = 0;
+  for (const item of items) {
+    if (taken.length === count) break;
+    if (isAlone(item)) continue;
+    const size = item.payload.bytes.byteLength;
+    // Asked before `claim`: a claimed item must be taken.
+    if (taken.length > 0 && bytes + size > FULL_BATCH_BYTES) break;
+    if (!claim(item)) continue;
+    bytes += size;
+    remove(item);
+    taken.push(item);
+  }
+  return taken;
+}
+
 /** The items that go to a worker now, and the reason. */
 export interface TakenItems {
   readonly items: readonly Item[];
@@ -67,7 +99,7 @@ const NOTHING_LEAVES: TakenItems = { items: [], reason: 'idle' };
 
 /** Also schedules the next look at the queue. */
 export class BatchFormer {
-  readonly #queue: StageQueue;
+  readonly #queue: Pick<BatchSource, 'batchable'>;
   readonly #clock: Clock;
   readonly #onDue: () => void;
   /** Fires when the filling batch leaves. */
@@ -75,9 +107,11 @@ export class BatchFormer {
   #leavesAt: Deadline | null = null;
   /** Number of waiting items that leave at once, regardless of the policy. */
   #flushing = 0;
+  /** Time since which a worker has been free; null if none is. */
+  #freeSince: number | null = null;
 
   /** @param onDue called when a filling batch need not wait any longer for more items */
-  constructor(queue: StageQueue, clock: Clock, onDue: () => void) {
+  constructor(queue: Pick<BatchSource, 'batchable'>, clock: Clock, onDue: () => void) {
     this.#queue = queue;
     this.#clock = clock;
     this.#onDue = onDue;
@@ -86,6 +120,17 @@ export class BatchFormer {
   /** Time at which the filling batch leaves; null if no batch is filling. */
   get leavesAt(): Deadline | null {
     return this.#leavesAt;
+  }
+
+  /** Time since which a worker has been free. */
+  get freeSince(): number {
+    return this.#freeSince ?? this.#clock.now();
+  }
+
+  /** Notes whether a worker is free. */
+  noteFree(free: boolean): void {
+    if (!free) this.#freeSince = null;
+    else this.#freeSince ??= this.#clock.now();
   }
 
   /** Lets all items that wait now leave at once, however small the batch. */
@@ -106,9 +151,9 @@ export class BatchFormer {
   }
 
   /** Takes the items that leave together now; sets the fill timer if they must wait for more. */
-  take(batching: Batching, freeSince: number, claim: (item: Item) => boolean): TakenItems {
-    const queue = this.#queue;
+  take(queue: BatchSource, batching: Batching, claim: (item: Item) => boolean): TakenItems {
     if (queue.batchable === 0) return NOTHING_LEAVES;
+    const { freeSince } = this;
     const { batchable: length, oldestAt, newestAt } = queue;
     const flushed = Math.min(this.#flushing, batching.maxBatchSize);
     const decision =
@@ -116,13 +161,20 @@ export class BatchFormer {
         ? ({ go: true, size: flushed, reason: 'idle' } as const)
         : decideBatch(batching, { length, oldestAt, newestAt, freeSince }, this.#clock.now());
     if (!decision.go) {
-      this.#leavesAt = decision.until;
-      this.#timer = this.#clock.at(decision.until, this.#onDue);
+      this.#wakeAt(decision.until);
       return NOTHING_LEAVES;
     }
     const items = queue.take(decision.size, claim);
     this.#flushing = Math.max(0, this.#flushing - items.length);
     return { items, reason: decision.reason };
+  }
+
+  /** Several batches may fill at a time in a keyed stage: the first to leave counts. */
+  #wakeAt(due: Deadline): void {
+    if (this.#leavesAt !== null && this.#leavesAt <= due) return;
+    this.stop();
+    this.#leavesAt = due;
+    this.#timer = this.#clock.at(due, this.#onDue);
   }
 }
 

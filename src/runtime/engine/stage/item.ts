@@ -180,6 +180,8 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
     together: false,
     group: wire.group,
     sticky: wire.sticky,
+    key: wire.key,
+    tenure: 0,
     payload: wire.payload,
     meta: wire.meta,
     timings: parent === null ? wire.timings : [],

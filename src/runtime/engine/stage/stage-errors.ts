@@ -2,6 +2,7 @@
 
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { ModeletError } from '../../../core/errors.ts';
+import { LONGEST_KEY } from '../../../core/text.ts';
 import { type PoolHealth, RunTimeout } from '../pools/pool.ts';
 
 type FailedPool = Extract<PoolHealth, { tag: 'failed' }>;
@@ -39,6 +40,12 @@ export function queueFull(
 export function answersFull(stage: string): ModeletError {
   const message = 'answers that their clients have not read yet fill the Queue memory of the runtime';
   return new ModeletError('capacity_exceeded', message, { stage, retryAfterSeconds: 1 });
+}
+
+/** For a request of which the value is missing, or unsuitable, that its key is read from. */
+export function noKey({ name: stage, modelet }: StageDefinition): ModeletError {
+  const message = `stage ${stage} needs a key: msg.${modelet.keyBy} must be a text of 1 to ${LONGEST_KEY} characters, a number or a boolean`;
+  return new ModeletError('invalid_input', message, { stage });
 }
 
 export function expired(stage: string): ModeletError {

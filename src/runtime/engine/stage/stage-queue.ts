@@ -3,15 +3,14 @@
  * The stage sweeps out items past their deadline before it reads counts or the oldest arrival.
  */
 import type { StageDefinition } from '../../../config/stage-definition.ts';
-import type { Deadline } from '../../../core/clock.ts';
+import type { Clock, Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import { BYTES_PER_MB } from '../../../core/model.ts';
 import { PriorityFifo } from '../../../core/queues/fifo.ts';
+import { type BatchSource, takeFrom } from './batching.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
-import { dropped, queueFull } from './stage-errors.ts';
-
-/** Payload bytes at which a batch is full at any count: it must fit into a frame and into two processes' memory. */
-const FULL_BATCH_BYTES = 256 * 1024 * 1024;
+import { KeyLanes } from './key-lanes.ts';
+import { dropped, noKey, queueFull } from './stage-errors.ts';
 
 /** An item that a full queue refused or evicted, and the reason. */
 interface SentAway {
@@ -24,7 +23,7 @@ interface MemoryCheck {
   hasMemory(item: Item): boolean;
 }
 
-export class StageQueue implements Iterable<Item> {
+export class StageQueue implements Iterable<Item>, BatchSource {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Number of items that must run alone. */
   #alone = 0;
@@ -33,6 +32,25 @@ export class StageQueue implements Iterable<Item> {
   /** Whether the items of each priority are certainly in order of arrival. */
   #inOrder = true;
   readonly #bounds: LateBounds = new LateBounds();
+  /** Null: the stage has no keys. */
+  #keys: KeyLanes | null = null;
+
+  get keys(): KeyLanes | null {
+    return this.#keys;
+  }
+
+  /** Orders the items by their keys, if the stage has keys. @param onDue see `KeyLanes` */
+  orderFor({ modelet: { keyBy, keyIdleMs } }: StageDefinition, clock: Clock, onDue: () => void): void {
+    if (keyBy === '') {
+      this.#keys?.stop();
+      this.#keys = null;
+    } else if (this.#keys) {
+      this.#keys.idleMs = keyIdleMs;
+    } else {
+      this.#keys = new KeyLanes(clock, keyIdleMs, onDue, (item) => this.remove(item));
+      for (const item of this) this.#keys.queued(item, false);
+    }
+  }
 
   get length(): number {
     return this.#items.size;
@@ -75,7 +93,7 @@ export class StageQueue implements Iterable<Item> {
     if (this.length === 0) this.#inOrder = true;
     item.state = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
     this.#newestAt = item.arrivedAt;
-    this.#noteQueued(item);
+    this.#noteQueued(item, false);
   }
 
   /**
@@ -94,6 +112,7 @@ export class StageQueue implements Iterable<Item> {
     host: MemoryCheck,
   ): SentAway | null {
     const { name, overflow } = definition;
+    if (this.#keys && item.key === 0) return { item, error: noKey(definition) };
     const drops = overflow === 'drop-oldest';
     const hasMemory = !entry || item.patient || (drops && this.length === 0) || host.hasMemory(item);
     if (hasMemory && (this.hasRoom(definition) || (entry ? item.patient : !drops))) {
@@ -120,7 +139,7 @@ export class StageQueue implements Iterable<Item> {
       this.#inOrder = false;
       if (alone) this.#alone += 1;
       item.state = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
-      this.#noteQueued(item);
+      this.#noteQueued(item, true);
     }
   }
 
@@ -166,6 +185,12 @@ export class StageQueue implements Iterable<Item> {
     return this.#removeAll((item) => item.arrivedAt < time);
   }
 
+  /** Removes and returns the items that have waited for longer than the stage allows. */
+  sweepAged({ name, maxAgeMs }: StageDefinition, now: number): SentAway[] {
+    const aged = maxAgeMs === 0 ? [] : this.sweepOlder(now - maxAgeMs);
+    return aged.map((item) => ({ item, error: dropped(name, `older than ${maxAgeMs} ms`) }));
+  }
+
   /** Returns the item to evict: the oldest of the lowest priority, in the group or, if that is empty, in the queue. */
   victim(group: number): Item | undefined {
     let oldest: Item | undefined;
@@ -188,7 +213,7 @@ export class StageQueue implements Iterable<Item> {
       item.state = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
       this.#newestAt = item.arrivedAt;
-      this.#noteQueued(item);
+      this.#noteQueued(item, false);
     } else {
       this.remove(victim);
       this.push(item);
@@ -208,20 +233,7 @@ export class StageQueue implements Iterable<Item> {
 
   /** Takes up to `count` items that may share a batch and that `claim` gets, in order; see `takeAlone`. */
   take(count: number, claim: (item: Item) => boolean): Item[] {
-    const taken: Item[] = [];
-    let bytes = 0;
-    for (const item of this.#items) {
-      if (taken.length === count) break;
-      if (isAlone(item)) continue;
-      const size = item.payload.bytes.byteLength;
-      // Asked before `claim`: a claimed item must be taken.
-      if (taken.length > 0 && bytes + size > FULL_BATCH_BYTES) break;
-      if (!claim(item)) continue;
-      bytes += size;
-      this.remove(item);
-      taken.push(item);
-    }
-    return taken;
+    return takeFrom(this.#items, count, claim, (item) => this.remove(item));
   }
 
   drain(): Item[] {
@@ -234,15 +246,18 @@ export class StageQueue implements Iterable<Item> {
     return found;
   }
 
-  #noteQueued(item: Item): void {
+  /** @param first whether the item goes before the others of its key */
+  #noteQueued(item: Item, first: boolean): void {
     this.#bytes += item.payload.bytes.byteLength;
     this.#bounds.note(item);
+    this.#keys?.queued(item, first);
   }
 
   #noteGone(item: Item): void {
     this.#bytes -= item.payload.bytes.byteLength;
     if (isAlone(item)) this.#alone -= 1;
     item.state = MOVING;
+    this.#keys?.gone(item);
   }
 
   #isOnlyOf(group: number, item: Item): boolean {

@@ -34,15 +34,13 @@ export class Stage implements RouteStage {
   #batchNumber = 0;
   readonly #description: Description;
   #pumping: NodeJS.Immediate | null = null;
-  /** Time since which a worker has been free; null if none is. */
-  #freeSince: number | null = null;
 
   constructor(definition: StageDefinition, host: StageHost) {
     this.#definition = definition;
     this.#host = host;
     this.#description = new Description(host);
     this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
-    this.#keepResults();
+    this.#adopt(definition);
     this.#pools = new StagePools(
       definition,
       (newest) => this.#createPool(newest),
@@ -146,8 +144,7 @@ export class Stage implements RouteStage {
 
   /** Takes over a new definition of the same stage; replaces workers only if their modelet has changed. */
   redefine(definition: StageDefinition): void {
-    this.#definition = definition;
-    this.#keepResults();
+    this.#adopt(definition);
     this.#pools.redefine(definition);
     this.#poolChanged();
   }
@@ -155,6 +152,7 @@ export class Stage implements RouteStage {
   /** Lets workers finish their batches, and kills them at the deadline. The caller must settle queued items first. */
   async close(deadline: Deadline): Promise<void> {
     this.#former.stop();
+    this.#queue.keys?.stop();
     await this.#pools.close(deadline);
   }
 
@@ -173,6 +171,7 @@ export class Stage implements RouteStage {
       cache: this.#singleFlight?.status ?? NO_CACHE,
       reading,
       ...(warning ? { batchWarning: warning } : {}),
+      ...(this.#queue.keys ? { keys: this.#queue.keys.status } : {}),
     };
   }
 
@@ -188,14 +187,20 @@ export class Stage implements RouteStage {
     const hadRoom = this.hasRoom;
     for (const item of this.#sweepLate()) this.#host.onFailed(item, expired(this.name));
     this.#former.renew();
-    while (this.#queue.length > 0) {
+    const { keys } = this.#queue;
+    if (keys) {
+      this.#dropAged();
+      const roomFor = (ready: number): Room => this.#roomNeeded(ready);
+      keys.dispatch(this.#pools.present, roomFor, (worker) => this.#dispatchTo(worker));
+    }
+    while (!keys && this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#roomNeeded());
-      this.#noteFree(worker !== null);
+      this.#former.noteFree(worker !== null);
       if (worker === null) break;
       this.#dropAged();
       if (this.#queue.length === 0 || !this.#dispatchTo(worker)) break;
     }
-    if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker('place') !== null);
+    if (keys || this.#queue.length === 0) this.#former.noteFree(this.#pools.present.freeWorker('place') !== null);
     if (!hadRoom && this.hasRoom) this.#host.onRoom();
     this.#host.onChange();
   }
@@ -203,20 +208,22 @@ export class Stage implements RouteStage {
   /** Sends the worker a batch if one is due; returns whether it did. An item that must run alone leaves at once. */
   #dispatchTo(worker: FreeWorker<Item>): boolean {
     const now = this.#host.clock.now();
-    const freeSince = this.#freeSince ?? now;
     const pool = this.#pools.present;
+    const { keys } = this.#queue;
     // Keeps memory for the result of an item before the next one asks for it.
     const claim = (item: Item): boolean => {
+      if (keys && !keys.mayRun(item, worker.index)) return false;
       item.hops = pool.hopsOf?.(item) ?? NO_HOPS;
       if (!this.#host.mayLeave(item)) return false;
       if (item.lookup && !this.#singleFlight?.claim(item, this.#pools.isCurrent(worker))) return false;
       this.#host.onRun(item);
+      keys?.began(item);
       return true;
     };
     const alone = this.#queue.takeAlone(claim);
     const { items, reason }: TakenItems = alone
       ? { items: [alone], reason: 'retry' }
-      : this.#former.take(this.#definition.batching, freeSince, claim);
+      : this.#former.take(keys?.sourceAt(worker.index) ?? this.#queue, this.#definition.batching, claim);
     const last = items.at(-1);
     if (!last) return false;
     this.#recent.noteInput(last.payload, now);
@@ -227,8 +234,15 @@ export class Stage implements RouteStage {
     const valid = refusalOf ? items.filter((item) => this.#isValid(item, refusalOf(item.payload))) : items;
     if (valid.length === 0) return true;
     this.#batchNumber += 1;
-    const number = this.#batchNumber;
-    const batch = { number, items: valid, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
+    const { freeSince } = this.#former;
+    const batch = {
+      number: this.#batchNumber,
+      items: valid,
+      dispatchedAt: now,
+      freeSince,
+      alone: alone !== undefined,
+      startedAt: now,
+    };
     worker.dispatch(batch);
     this.meter.batchLeft(reason, valid.length);
     this.#host.onChange();
@@ -254,10 +268,10 @@ export class Stage implements RouteStage {
    * could have joined it. None goes ahead if the stage drops its oldest items. While an item waits that must run alone,
    * only empty workers get batches: otherwise no worker might ever be empty.
    */
-  #roomNeeded(): Room {
+  #roomNeeded(batchable: number = this.#queue.batchable): Room {
     const { batching, overflow } = this.#definition;
     if (this.#queue.hasAlone) return 'empty';
-    const full = this.#queue.batchable >= batching.maxBatchSize;
+    const full = batchable >= batching.maxBatchSize;
     return this.#recent.areShort && full && overflow !== 'drop-oldest' ? 'ahead' : 'place';
   }
 
@@ -269,16 +283,8 @@ export class Stage implements RouteStage {
   }
 
   #dropAged(): void {
-    const { maxAgeMs } = this.#definition;
-    if (maxAgeMs === 0) return;
-    for (const item of this.#queue.sweepOlder(this.#host.clock.now() - maxAgeMs)) {
-      this.#host.onFailed(item, dropped(this.name, `older than ${maxAgeMs} ms`));
-    }
-  }
-
-  #noteFree(free: boolean): void {
-    if (!free) this.#freeSince = null;
-    else this.#freeSince ??= this.#host.clock.now();
+    const aged = this.#queue.sweepAged(this.#definition, this.#host.clock.now());
+    for (const { item, error } of aged) this.#host.onFailed(item, error);
   }
 
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
@@ -288,6 +294,7 @@ export class Stage implements RouteStage {
     const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
     const again: Item[] = [];
     batch.items.forEach((item, index) => {
+      this.#queue.keys?.ended(item);
       const reply = replies[index] as WireItem;
       if (runsAgain && reply.together) {
         again.push(item);
@@ -339,13 +346,16 @@ export class Stage implements RouteStage {
   #end(items: readonly Item[]): Item[] {
     return items.flatMap((item) => {
       this.#host.onStopped(item);
+      this.#queue.keys?.ended(item);
       if (item.run) return this.#singleFlight?.end(item.run) ?? [];
       return leavesWorker(item) ? [item] : [];
     });
   }
 
-  #keepResults(): void {
-    const { ref, cache } = this.#definition;
+  #adopt(definition: StageDefinition): void {
+    const { ref, cache } = definition;
+    this.#definition = definition;
+    this.#queue.orderFor(definition, this.#host.clock, () => this.#pump());
     if (cache.entries > 0) this.#singleFlight ??= new SingleFlight(ref, cache, this.#host, this.#queue, this.meter);
     this.#singleFlight?.redefine(cache);
   }

@@ -4,10 +4,15 @@ import type { Payload } from '../../../core/model.ts';
 import { encodePayload } from '../../../wire/codec/codec.ts';
 import { decodeModeletError, encodeError } from '../../../wire/codec/error-codec.ts';
 import { bareItem, type WireItem } from '../../../wire/frames/items.ts';
+import { withoutKey } from '../key-states.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
 import { type BatchRun, runBatch, runsTogether } from './run-batch.ts';
 
-export type ExampleRun = Omit<BatchRun, 'isCancelled' | 'parts' | 'contextFor'> & { readonly context: ModeletContext };
+export type ExampleRun = Omit<BatchRun, 'isCancelled' | 'parts' | 'contextFor'> & {
+  readonly context: ModeletContext;
+  /** Whether the stage has keys. Default: no. */
+  readonly hasKeys?: boolean;
+};
 
 /**
  * Runs one example as a batch of one, exactly as a request with that payload would run, and drops the result.
@@ -64,7 +69,9 @@ export function runPayloads(
   run: ExampleRun,
 ): Promise<WireItem[]> {
   const items = payloads.map((payload, id) => ({ ...bareItem(id, payload), deadline }));
-  return runBatch(modelet, items, { ...run, isCancelled: () => false, contextFor: () => run.context, parts: null });
+  const contextFor = ({ length }: readonly number[]): ModeletContext =>
+    run.hasKeys ? withoutKey(run.context, length) : run.context;
+  return runBatch(modelet, items, { ...run, isCancelled: () => false, contextFor, parts: null });
 }
 
 function warmUpError(what: string, failure: Uint8Array): Error {

@@ -46,6 +46,9 @@ export interface ModeletMetrics {
   histogram(name: string, options?: HistogramOptions): ModeletHistogram;
 }
 
+/** What a modelet keeps of a key between its items. */
+export type KeyState = Record<string, unknown>;
+
 /** Tells a modelet where it runs. */
 export interface ModeletContext {
   /** Name of the stage. */
@@ -67,6 +70,14 @@ export interface ModeletContext {
    * the constructor, `setup` and `teardown`.
    */
   readonly signal: AbortSignal;
+  /** In a stage with keys: the key of the item. Absent in calls for several items, which have `keys`. */
+  readonly key?: string | undefined;
+  /** The state of the key, kept between its items and empty at first. Another object may be assigned. */
+  state?: KeyState | undefined;
+  /** The keys of the call's items, in their order. */
+  readonly keys?: readonly string[];
+  /** The states of the call's items, in their order. */
+  readonly states?: readonly KeyState[];
 }
 
 /** Properties of a request besides its payload. */
@@ -77,6 +88,8 @@ export interface RequestMeta {
   readonly modelet?: { readonly options?: unknown };
   /** Its `MessageParts`, encoded, for inline code that uses them. */
   readonly message?: { readonly codec: number; readonly bytes: string };
+  /** In a stage with keys: the key of the request. */
+  readonly key?: string;
 }
 
 /**
@@ -115,6 +128,8 @@ export abstract class Modelet<Input = unknown, Output = unknown> {
   abstract predict(input: never): unknown;
   /** Runs for each item after `predict`. `input` is the return value of `preprocess`. */
   postprocess?(output: never, input: never): Output | Promise<Output>;
+  /** In a stage with keys: gets the state of a key that ends, because it was idle or because the worker is replaced. */
+  onKeyEnd?(key: string, state: KeyState): void | Promise<void>;
   /** Runs before the worker ends. */
   teardown?(): void | Promise<void>;
 }
@@ -192,6 +207,7 @@ export interface LoadedModelet extends Statics {
   preprocess?(input: unknown, ctx: ModeletContext): unknown;
   predict(input: unknown, meta: RequestMeta | readonly RequestMeta[], ctx: ModeletContext): unknown;
   postprocess?(output: unknown, input: unknown, ctx: ModeletContext): unknown;
+  onKeyEnd?(key: string, state: KeyState, ctx: ModeletContext): unknown;
   teardown(): unknown;
 }
 

@@ -16,7 +16,9 @@ import { StepLoop } from '../modelet/step-loop.ts';
 import { importFrom } from './import-module.ts';
 
 type Method = (...args: unknown[]) => unknown;
-type Methods = Partial<Record<'setup' | 'preprocess' | 'predict' | 'step' | 'postprocess' | 'teardown', Method>>;
+type Methods = Partial<
+  Record<'setup' | 'preprocess' | 'predict' | 'step' | 'postprocess' | 'onKeyEnd' | 'teardown', Method>
+>;
 
 export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = async (source, definition, context) =>
   modeletOf(await import(pathToFileURL(source.path).href), source.path, definition, context);
@@ -68,11 +70,18 @@ function isClass(value: { prototype?: unknown }): boolean {
 type Callable = Omit<LoadedModelet, keyof Statics>;
 
 function fromFunction(predict: Method, batch: boolean): Callable {
-  return { batch, setup: () => {}, predict: (input, _, ctx) => predict(input, ctx), teardown: () => {} };
+  const { onKeyEnd } = predict as Methods;
+  return {
+    batch,
+    setup: () => {},
+    predict: (input, _, ctx) => predict(input, ctx),
+    teardown: () => {},
+    ...(onKeyEnd ? { onKeyEnd: (key, state, ctx) => onKeyEnd(key, state, ctx) } : {}),
+  };
 }
 
 function fromInstance(instance: Methods, batch: boolean, predict: Callable['predict']): Callable {
-  const { preprocess, postprocess } = instance;
+  const { preprocess, postprocess, onKeyEnd } = instance;
   return {
     batch,
     setup: () => instance.setup?.(),
@@ -80,6 +89,7 @@ function fromInstance(instance: Methods, batch: boolean, predict: Callable['pred
     teardown: () => instance.teardown?.(),
     ...(preprocess ? { preprocess: (input, ctx) => preprocess.call(instance, input, ctx) } : {}),
     ...(postprocess ? { postprocess: (output, input, ctx) => postprocess.call(instance, output, input, ctx) } : {}),
+    ...(onKeyEnd ? { onKeyEnd: (key, state, ctx) => onKeyEnd.call(instance, key, state, ctx) } : {}),
   };
 }
 

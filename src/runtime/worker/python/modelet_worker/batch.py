@@ -12,6 +12,7 @@ from .binaries import Unusable
 from .codec import JSON, NONE, decode_payload, encode_list, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
+from .key_states import HeldKey, KeyStates
 from .modelet import LoadedModelet
 from .objects import results_of
 from .parts import PartsOut, PartSteps, is_in_parts, run_parts
@@ -29,6 +30,10 @@ class Run(NamedTuple):
     begin: Callable[[Sequence[float]], None] = lambda _ids: None
     # Whether each result is a list, whose items are encoded one by one.
     emits_lists: bool = False
+    # None: the stage has no keys.
+    keys: Optional[KeyStates] = None
+    # Gives code of the modelet the keys of these requests.
+    enter: Optional[Callable[[Sequence[float]], None]] = None
 
 
 def now() -> float:
@@ -38,6 +43,29 @@ def now() -> float:
 
 async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[Reply]:
     """Returns one reply per item, in order. Raises only exceptions that end the process, such as SystemExit."""
+    if run.keys is None:
+        return await _run_items(modelet, items, run)
+    keys = await run.keys.begin(items)
+
+    def enter(ids: Sequence[float]) -> None:
+        run.keys.enter([keys[id_] for id_ in ids])
+
+    def begin(ids: Sequence[float]) -> None:
+        run.begin(ids)
+        enter(ids)
+
+    replies = await _run_items(modelet, items, run._replace(begin=begin, enter=enter))
+    run.keys.end(keys)
+    return [_with_state(item, reply, keys[item.id], run) for item, reply in zip(items, replies)]
+
+
+def _with_state(item: Item, reply: Reply, held: HeldKey, run: Run) -> Reply:
+    """Fails an item that left a state which cannot be kept."""
+    fault = run.keys.fault_of(held)
+    return reply if fault is None or not reply.ok else _refusal(item, fault, run)
+
+
+async def _run_items(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[Reply]:
     started_at = now()
     values = [_decode(item, run, started_at) for item in items]
     if modelet.preprocess:
@@ -54,6 +82,8 @@ async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> 
     for position, (index, value) in enumerate(zip(going, inputs)):
         result = results[position] if results is not None else await _predict_item(modelet, items[index], value, run)
         if modelet.postprocess:
+            if run.enter:
+                run.enter([items[index].id])
             result = await _postprocess(modelet, result, value)
         reply = _reply(items[index], _check(result, run) if run.check_output else result, run)
         reply = _owned(reply) if len(going) > 1 else reply

@@ -11,7 +11,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
 from . import forks
 
-WIRE_VERSION = 4
+WIRE_VERSION = 5
 LONGEST_FRAME = 1 << 30
 CHANNEL_FD = 3
 
@@ -24,7 +24,8 @@ TYPES = (
 )  # fmt: skip
 
 HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
-RECORD = struct.Struct("<ddiIBBHIII8x")  # id, deadline, priority, part, flags, codec, timings, payload, meta, group
+# id, deadline, priority, part (in batches: tenure), flags, codec, timings, payload, meta, group
+RECORD = struct.Struct("<ddiIBBHIII8x")
 TIMING = 24
 OK = 1
 STREAMS = 4
@@ -39,13 +40,18 @@ Bytes = Union[bytes, bytearray, memoryview]
 
 
 class Item(NamedTuple):
-    """An incoming request. The payload is a view into its frame. `streams`: the caller wants the parts of a result."""
+    """
+    An incoming request. The payload is a view into its frame. `streams`: the caller wants the parts of a result. `tenure`:
+    number of the stay of its key at this worker; 0: it has no key.
+    """
 
     id: float
     deadline: float
     codec: int
     payload: memoryview
     streams: bool = False
+    tenure: int = 0
+    key: str = ""
 
 
 class Reply(NamedTuple):
@@ -195,12 +201,22 @@ def decode(frame: bytearray) -> Frame:
 def _items(view: memoryview, count: int) -> List[Item]:
     at = HEAD.size + count * RECORD.size
     records = list(RECORD.iter_unpack(view[HEAD.size : at]))
-    for _, _, _, _, _, _, timings, _, meta, _ in records:
-        at += timings * TIMING + padded(meta)
+    meta_at = at + sum(record[6] for record in records) * TIMING
+    at = meta_at + sum(padded(record[8]) for record in records)
     items = []
-    for id_, deadline, _, _, flags, codec, _, length, _, _ in records:
-        items.append(Item(id_, deadline, codec, view[at : at + length], flags & STREAMS != 0))
+    for id_, deadline, _, tenure, flags, codec, _, length, meta, _ in records:
+        key = _key(view[meta_at : meta_at + meta]) if tenure else ""
+        items.append(Item(id_, deadline, codec, view[at : at + length], flags & STREAMS != 0, tenure, key))
         at += padded(length)
+        meta_at += padded(meta)
     if at != len(view):
         raise MalformedFrame("malformed frame: its length is not that of its items")
     return items
+
+
+def _key(meta: memoryview) -> str:
+    """Returns the key of a request from the JSON of its properties; blank if it has none."""
+    try:
+        return str(json.loads(str(meta, "utf-8")).get("key", ""))
+    except (ValueError, AttributeError):
+        return ""

@@ -12,6 +12,7 @@ from importlib.util import module_from_spec, spec_from_loader
 from types import CodeType, ModuleType
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
+from . import key_states
 from .metrics import Metrics
 from .pydantic_schemas import schema_of
 
@@ -53,6 +54,29 @@ class Context(NamedTuple):
     metrics: Metrics
     progress: Callable[[Any], None]
 
+    @property
+    def key(self) -> Optional[str]:
+        """The key of the item; None if the stage has no keys, and in calls for several items."""
+        return key_states.key_of_call()
+
+    @property
+    def state(self) -> Any:
+        """What is kept of the key between its items: a dict, empty at first."""
+        return key_states.state_of_call()
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        key_states.replace_state(state)
+
+    @property
+    def keys(self) -> List[str]:
+        """The keys of the call's items, in their order."""
+        return [held.key for held in key_states.present()]
+
+    @property
+    def states(self) -> List[Any]:
+        return key_states.states_of_call()
+
 
 class LoadedModelet(NamedTuple):
     """
@@ -73,6 +97,8 @@ class LoadedModelet(NamedTuple):
     teardown: Call
     # Why each list has one input only.
     singly: Optional[str] = None
+    # Gets the state of a key that ends.
+    on_key_end: Optional[Call] = None
 
     @property
     def runs_together(self) -> bool:
@@ -117,10 +143,11 @@ def load(path: str, init: Any, wants_batches: bool, concurrency: int, context: C
         stepping(instance.step, context) if steps else method("predict", 1) or nothing,
         method("postprocess", 2),
         method("teardown", 0) or nothing,
+        on_key_end=method("on_key_end", 2),
     )
 
 
-METHODS = ("setup", "preprocess", "predict", "postprocess", "teardown")
+METHODS = ("setup", "preprocess", "predict", "postprocess", "on_key_end", "teardown")
 
 
 def is_async(call: Any) -> bool:

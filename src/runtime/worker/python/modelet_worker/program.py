@@ -20,6 +20,7 @@ from .describe import describe
 from .errors import encode_error, stack_of
 from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
+from .key_states import KeyStates
 from .metrics import Metrics
 from .modelet import Call, Context, LoadedModelet, Log, explained, is_lasting, load
 from .parts import PartsOut
@@ -118,6 +119,10 @@ class Program:
         self.touched = TouchedFiles()
         self._run = Run("", 0, self._cancelled.__contains__)
         self._parts = PartsOut(channel.part, self._hear)
+        # None: the stage has no keys.
+        self._keys: Optional[KeyStates] = None
+        # Whether a timer of the loop will end idle keys.
+        self._ends_keys = False
         self._metrics = Metrics()
         self._usage = UsageReporter(channel, self._metrics)
         # Whether a timer of the loop will report the usage.
@@ -135,10 +140,14 @@ class Program:
                 finish(self._serve(self._waiting.popleft()))
             elif self._closing:
                 break
+            elif self._keys:
+                finish(self._keys.end_idle())
         self._complete(self._tear_down())
 
     def _longest_wait(self) -> Optional[float]:
-        return 0 if self._waiting or self._closing else None
+        if self._waiting or self._closing:
+            return 0
+        return self._keys.wait() if self._keys else None
 
     def _complete(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.complete(coroutine) if self._loop else finish(coroutine)
@@ -185,6 +194,10 @@ class Program:
         check = output_check_of(definition, modelet)
         run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, check, self._parts)
         self._run = run._replace(emits_lists=definition["emits"] == "list")
+        if definition["keyBy"]:
+            end = lambda key, state: _end_key(modelet.on_key_end, key, state)  # noqa: E731
+            self._keys = KeyStates(definition["keyIdleMs"], definition["stateKb"], end)
+            self._run = self._run._replace(keys=self._keys)
         if modelet.is_async:
             self._use_loop(places)
         self.is_loading = False
@@ -229,6 +242,8 @@ class Program:
             replies = await run_batch(self._modelet, frame.items, self._run)
             self._channel.reply(frame.batch, now() - started_at, replies)
         self._usage.note()
+        if self._keys:
+            await self._keys.end_idle()
         if self._loop:
             self._tell_usage_later(self._loop)
         if self._cancelled:
@@ -256,6 +271,8 @@ class Program:
 
     async def _tear_down(self) -> None:
         try:
+            if self._keys:
+                await self._keys.close()
             if self._modelet is not None:
                 await _call(self._modelet.teardown)
         except Exception as raised:
@@ -272,6 +289,15 @@ def _modelet_of(definition: Dict[str, Any], context: Context) -> LoadedModelet:
         return load_typed(definition, context)
     batches = definition["predict"] == "batch"
     return load(definition["source"]["path"], definition["init"], batches, definition["concurrency"], context)
+
+
+async def _end_key(method: Optional[Call], key: str, state: Any) -> None:
+    if method is None:
+        return
+    try:
+        await _call(lambda: method(key, state))
+    except Exception as raised:
+        print(stack_of(raised), file=sys.stderr)
 
 
 async def _call(method: Call) -> None:

@@ -1,0 +1,151 @@
+"""
+The states of the keys that a worker serves, in a stage with keys. A state is made empty for the first item of a key, and
+ends when the key has been idle, when the engine gives the key anew, and with the worker. It dies with its process.
+src/runtime/worker/key-states.ts does the same for JavaScript.
+"""
+import time
+from contextvars import ContextVar
+from typing import Any, Callable, Coroutine, Dict, List, Optional, Sequence
+
+from .codec import encode_payload
+from .errors import ModeletError
+from .frames import Item
+
+# Beyond, the key without items for longest ends: clients may make up keys.
+MOST_KEYS = 100_000
+BYTES_PER_KB = 1024
+
+
+class HeldKey:
+    """A key and its state, as its items see them. `uses`: number of batches with an item of the key."""
+
+    __slots__ = ("key", "tenure", "state", "used_at", "uses", "is_touched")
+
+    def __init__(self, key: str, tenure: int) -> None:
+        self.key = key
+        self.tenure = tenure
+        self.state: Any = {}
+        self.used_at = 0.0
+        self.uses = 0
+        self.is_touched = False
+
+
+# The keys of the items for which code of the modelet runs; None: the stage has no keys.
+_present: "ContextVar[Optional[Sequence[HeldKey]]]" = ContextVar("keys", default=None)
+
+
+def present() -> Sequence[HeldKey]:
+    """Returns the keys of the items of the present call; empty if the stage has none."""
+    return _present.get() or ()
+
+
+class KeyStates:
+    def __init__(self, idle_ms: float, most_kb: int, on_end: Callable[[str, Any], Coroutine[Any, Any, Any]]) -> None:
+        """`on_end` gives the modelet a state for the last time, and never raises."""
+        self._idle_s = idle_ms / 1000
+        self._most_bytes = most_kb * BYTES_PER_KB
+        self._on_end = on_end
+        # The key that was used last at the end.
+        self._held: Dict[str, HeldKey] = {}
+
+    async def begin(self, items: Sequence[Item]) -> Dict[float, HeldKey]:
+        """Returns the keys of the items of a batch, by request. Call `end` when the batch has run."""
+        keys = {item.id: await self._open(item) for item in items}
+        for held in keys.values():
+            held.uses += 1
+        return keys
+
+    def enter(self, keys: Sequence[HeldKey]) -> None:
+        """Call before code of the modelet runs for items with these keys."""
+        _present.set(keys)
+
+    def end(self, keys: Dict[float, HeldKey]) -> None:
+        for held in keys.values():
+            held.uses -= 1
+            held.used_at = time.monotonic()
+
+    def fault_of(self, held: HeldKey) -> Optional[ModeletError]:
+        """Checks a state that code has asked for. Drops it if it cannot be kept, and returns the error."""
+        if not held.is_touched:
+            return None
+        held.is_touched = False
+        try:
+            encode_payload(held.state, self._most_bytes)
+            return None
+        except Exception as raised:
+            if self._held.get(held.key) is held:
+                del self._held[held.key]
+            key = held.key if len(held.key) <= 200 else f"{held.key[:200]}..."
+            return ModeletError("modelet_failed", f"ctx.state of the key {key} cannot be kept, and is dropped: {raised}")
+
+    async def end_idle(self) -> None:
+        for held in list(self._held.values()):
+            if held.uses > 0:
+                continue
+            if not self._is_idle(held) and len(self._held) <= MOST_KEYS:
+                break
+            await self._end(held)
+
+    def wait(self) -> Optional[float]:
+        """Returns in how many seconds the next key may be idle; None without keys."""
+        oldest = next(iter(self._held.values()), None)
+        if oldest is None:
+            return None
+        since = time.monotonic() if oldest.uses > 0 else oldest.used_at
+        return max(0.0, since + self._idle_s - time.monotonic())
+
+    async def close(self) -> None:
+        for held in list(self._held.values()):
+            await self._end(held)
+
+    async def _open(self, item: Item) -> HeldKey:
+        if item.tenure == 0 or item.key == "":
+            return HeldKey("", 0)
+        held = self._held.pop(item.key, None)
+        if held is not None and (held.tenure != item.tenure or self._is_idle(held)):
+            await self._end(held)
+            held = None
+        self._held[item.key] = held = held or HeldKey(item.key, item.tenure)
+        return held
+
+    def _is_idle(self, held: HeldKey) -> bool:
+        return held.uses == 0 and time.monotonic() - held.used_at >= self._idle_s
+
+    async def _end(self, held: HeldKey) -> None:
+        if self._held.get(held.key) is held:
+            del self._held[held.key]
+        await self._on_end(held.key, held.state)
+
+
+def key_of_call() -> Optional[str]:
+    only = _only()
+    return only.key if only else None
+
+
+def state_of_call() -> Any:
+    only = _only()
+    if only is None:
+        return None
+    only.is_touched = True
+    return only.state
+
+
+def replace_state(state: Any) -> None:
+    only = _only()
+    if only is None:
+        raise AttributeError("ctx.state needs a stage with keys, and a call for one item")
+    if not isinstance(state, dict):
+        raise TypeError("ctx.state must be a dict")
+    only.is_touched = True
+    only.state = state
+
+
+def states_of_call() -> List[Any]:
+    for held in present():
+        held.is_touched = True
+    return [held.state for held in present()]
+
+
+def _only() -> Optional[HeldKey]:
+    keys = present()
+    return keys[0] if len(keys) == 1 else None

@@ -1,0 +1,231 @@
+/** A stage with keys: equal keys run one after another, in order and in one worker; other keys run beside them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
+import type { Batching } from '../../src/core/model.ts';
+import { HAND_OVER_MS } from '../../src/runtime/engine/stage/key-lanes.ts';
+import { decodeFailure } from '../../src/wire/frames/items.ts';
+import type { FakePool } from './fake-pool.ts';
+import { Rig, route, stage } from './rig.ts';
+
+const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });
+const IDLE_MS = 60_000;
+
+function keyed(overrides: Partial<StageDefinition> = {}, workers = 1): StageDefinition {
+  const plain = stage(1, { batching: greedy(4), ...overrides }, workers);
+  return { ...plain, modelet: { ...plain.modelet, keyBy: 'topic', keyIdleMs: IDLE_MS } };
+}
+
+async function started(overrides: Partial<StageDefinition> = {}, workers = 1): Promise<[Rig, FakePool]> {
+  const rig = new Rig();
+  await rig.apply({ stages: [keyed(overrides, workers)], routes: [route(1, [1])] });
+  return [rig, rig.pool(1)];
+}
+
+function status(rig: Rig) {
+  return rig.engine.status().stages[0];
+}
+
+test('a batch has one item of each key, and the next ones wait until it has settled', async () => {
+  const [rig, pool] = await started();
+  await rig.submit([1, 2, 3], { key: 7 });
+  await rig.submit([4, 5], { key: 8 });
+  assert.deepEqual(pool.held(), [[1]]);
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [[4, 2]]);
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [[5, 3]]);
+});
+
+test('a later item of the key does not overtake by its priority', async () => {
+  const [rig, pool] = await started();
+  await rig.submit([1], { key: 9 });
+  await rig.submit([2], { key: 7 });
+  await rig.submit([3], { key: 7, priority: 5 });
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [[2]]);
+});
+
+test('keys are shared out evenly, and stay with their worker', async () => {
+  const [rig, pool] = await started({}, 4);
+  for (const key of [1, 2, 3, 4]) await rig.submit([key], { key });
+  assert.deepEqual(
+    [0, 1, 2, 3].map((worker) => pool.held(worker)),
+    [[[1]], [[2]], [[3]], [[4]]],
+  );
+  for (const worker of [3, 1]) pool.answer(worker);
+  await rig.submit([14], { key: 4 });
+  await rig.submit([12], { key: 2 });
+  assert.deepEqual([pool.held(1), pool.held(3)], [[[12]], [[14]]]);
+});
+
+test('an item without a key fails alone, with a message that names the property', async () => {
+  const [rig, pool] = await started();
+  await rig.submit([1]);
+  await rig.submit([2], { key: 7 });
+  const [failure] = rig.outcomes;
+  assert.match(decodeFailure(failure?.payload ?? assert.fail()).error.message, /stage1 needs a key: msg\.topic must/);
+  assert.deepEqual(pool.held(), [[2]]);
+});
+
+test('the items of a worker that died run again in order, before the others of their keys', async () => {
+  const [rig, pool] = await started({ retryLost: true });
+  await rig.submit([1, 3], { key: 7 });
+  await rig.submit([2, 4], { key: 8 });
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [[2, 3]]);
+  pool.lose();
+  await rig.turn();
+  const runs: number[][] = [];
+  while (pool.held().length > 0) {
+    runs.push(...pool.held());
+    pool.answer();
+    await rig.turn();
+  }
+  assert.deepEqual(runs, [[2], [3], [4]]);
+  assert.deepEqual(status(rig)?.keys, { open: 2, lost: 2 });
+});
+
+test('the keys of a worker that does not come back pass to the others, after a time', async () => {
+  const [rig, pool] = await started({}, 2);
+  for (const key of [1, 2, 3]) await rig.submit([key], { key });
+  for (const worker of [0, 0, 1]) {
+    pool.answer(worker);
+    await rig.turn();
+  }
+  pool.lose(0, new Error('killed'), false);
+  await rig.submit([11], { key: 1 });
+  assert.deepEqual([pool.held(0), pool.held(1)], [[], []]);
+  await rig.advance(HAND_OVER_MS);
+  assert.deepEqual(
+    pool.heldItems(1).map(({ id, tenure }) => [id, tenure]),
+    [[11, 4]],
+  );
+});
+
+test('a key that has been idle is forgotten, and begins a new stay', async () => {
+  const [rig, pool] = await started();
+  await rig.submit([1], { key: 7 });
+  const [first] = pool.heldItems();
+  pool.answer();
+  await rig.advance(IDLE_MS);
+  assert.equal(status(rig)?.keys?.open, 0);
+  await rig.submit([2], { key: 7 });
+  assert.notEqual(pool.heldItems()[0]?.tenure, first?.tenure);
+});
+
+type Step =
+  | { readonly do: 'submit'; readonly key: number; readonly priority: number }
+  | { readonly do: 'answer' | 'lose' | 'down'; readonly worker: number }
+  | { readonly do: 'cancel'; readonly which: number }
+  | { readonly do: 'advance'; readonly ms: number }
+  | { readonly do: 'deploy'; readonly workers: number }
+  | { readonly do: 'turn' | 'ready' };
+
+const worker = fc.nat({ max: 3 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc
+      .record({ key: fc.integer({ min: 1, max: 6 }), priority: fc.nat({ max: 1 }) })
+      .map((of): Step => ({ do: 'submit', ...of })),
+  },
+  { weight: 8, arbitrary: worker.map((of): Step => ({ do: 'answer', worker: of })) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(fc.constantFrom('lose', 'down'), worker)
+      .map(([what, of]): Step => ({ do: what as 'lose', worker: of })),
+  },
+  { weight: 1, arbitrary: fc.nat({ max: 60 }).map((which): Step => ({ do: 'cancel', which })) },
+  { weight: 2, arbitrary: fc.constantFrom(1, HAND_OVER_MS, IDLE_MS).map((ms): Step => ({ do: 'advance', ms })) },
+  { weight: 1, arbitrary: fc.integer({ min: 1, max: 4 }).map((workers): Step => ({ do: 'deploy', workers })) },
+  { weight: 6, arbitrary: fc.constantFrom<Step>({ do: 'turn' }, { do: 'ready' }) },
+);
+
+/** Follows what runs, and checks after each step. */
+class World {
+  readonly rig = new Rig();
+  readonly keys: number[] = [];
+  readonly cancelled: Set<number> = new Set();
+  /** The items of each key in the order in which they first began. */
+  readonly #begun: Map<number, number[]> = new Map();
+  #deploys = 0;
+
+  async deploy(workers: number): Promise<void> {
+    this.#deploys += 1;
+    const definition = keyed({ retryLost: true, revision: `r${this.#deploys}` }, workers);
+    await this.rig.apply({ stages: [definition], routes: [route(1, [1])] });
+  }
+
+  async run(what: Step): Promise<void> {
+    const { rig } = this;
+    const pools = rig.pools.filter(({ started: isStarted }) => isStarted);
+    const last = pools.at(-1) as FakePool;
+    if (what.do === 'submit') {
+      this.keys.push(what.key);
+      await rig.submit([this.keys.length], { key: what.key, priority: what.priority });
+    } else if (what.do === 'answer') {
+      for (const pool of pools) if (pool.held(what.worker).length > 0) pool.answer(what.worker);
+    } else if (what.do === 'lose') last.lose(what.worker % last.definition.modelet.workers.length);
+    else if (what.do === 'down')
+      last.lose(what.worker % last.definition.modelet.workers.length, new Error('killed'), false);
+    else if (what.do === 'cancel' && this.keys.length > 0) this.#cancel((what.which % this.keys.length) + 1);
+    else if (what.do === 'advance') await rig.advance(what.ms);
+    else if (what.do === 'deploy') await this.deploy(what.workers);
+    else if (what.do === 'ready') last.becomeReady();
+    await rig.turn();
+    this.check();
+  }
+
+  #cancel(id: number): void {
+    if (!this.rig.outcomes.some((outcome) => outcome.id === id)) this.cancelled.add(id);
+    this.rig.engine.cancel([id]);
+  }
+
+  check(): void {
+    const running = this.rig.pools.flatMap((pool) =>
+      pool.definition.modelet.workers.flatMap((_, index) => pool.heldItems(index)),
+    );
+    const keys = running.map(({ key }) => key);
+    assert.equal(new Set(keys).size, keys.length, `two items of a key run: ${keys}`);
+    for (const { id, key } of running) {
+      const begun = this.#begun.get(key) ?? [];
+      this.#begun.set(key, begun);
+      if (begun.includes(id)) continue;
+      assert.ok(id > (begun.at(-1) ?? 0), `key ${key}: ${id} began after ${begun}`);
+      const before = this.keys.flatMap((of, index) => (of === key && index + 1 < id ? [index + 1] : []));
+      const open = before.filter((one) => !this.cancelled.has(one) && !this.rig.outcomes.some((of) => of.id === one));
+      assert.deepEqual(open, [], `key ${key}: ${id} began before these had settled`);
+      begun.push(id);
+    }
+  }
+}
+
+test('whatever happens, each key runs in order and one item at a time, and no item is lost', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
+      const world = new World();
+      await world.deploy(3);
+      for (const each of steps) await world.run(each);
+      for (const pool of world.rig.pools) pool.becomeReady();
+      for (let round = 0; round < 2; round += 1) {
+        await world.rig.advance(HAND_OVER_MS);
+        await world.rig.finish();
+      }
+      world.check();
+      const answered = world.rig.outcomes.map(({ id }) => id);
+      const wanted = world.keys.flatMap((_, index) => (world.cancelled.has(index + 1) ? [] : [index + 1]));
+      assert.deepEqual(
+        answered.toSorted((a, b) => a - b),
+        wanted,
+      );
+    }),
+    { numRuns: 60 },
+  );
+});

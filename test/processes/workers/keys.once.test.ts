@@ -1,0 +1,116 @@
+/** Stages with keys as real workers serve them: order and state of each key through deaths of workers and a deploy. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { upTo } from '../../engine/rig.ts';
+import { folderFor } from '../../fixtures/folder.ts';
+import { until } from '../../fixtures/polling.ts';
+import { kill9 } from '../../fixtures/processes.ts';
+import { type StageSpec, serve } from '../../fixtures/service.ts';
+
+interface Seen {
+  readonly key: string;
+  readonly before: number;
+  readonly pid: number;
+}
+
+function endsIn(folder: string): string[] {
+  const file = join(folder, 'ends');
+  return existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1).sort() : [];
+}
+
+for (const language of ['file', 'python'] as const) {
+  describe(language, () => {
+    test('a key has its own state, which ends when it is idle, too large, or with the worker', async (t) => {
+      const folder = folderFor(t);
+      const spec = { id: 'model', [language]: 'keyed', keyBy: 'topic', keyIdleMs: 1000, init: { folder } };
+      const service = await serve(t, { stages: [spec] });
+      const seen = async (input: string, key: string): Promise<readonly [string, number]> => {
+        const value = await service.value<Seen>(input, { key });
+        return [value.key, value.before];
+      };
+      assert.deepEqual(await seen('x', 'a'), ['a', 0]);
+      assert.deepEqual(await seen('x', 'b'), ['b', 0]);
+      assert.deepEqual(await seen('x', 'a'), ['a', 1]);
+      assert.deepEqual(await seen('replace', 'a'), ['a', 100]);
+      const { error } = await service.answer('large', { key: 'a' });
+      assert.match(error?.message ?? '', /^ctx\.state of the key a cannot be kept, and is dropped: /);
+      assert.equal(error?.code, 'modelet_failed');
+      assert.deepEqual(await seen('x', 'a'), ['a', 0]);
+      assert.equal((await service.answer('x')).code, 'invalid_input');
+      await until('both are idle', () => endsIn(folder).length === 2);
+      assert.deepEqual(endsIn(folder), ['a 1', 'b 1']);
+      assert.deepEqual(await seen('x', 'a'), ['a', 0]);
+      await service.end();
+      assert.deepEqual(endsIn(folder), ['a 1', 'a 1', 'b 1']);
+    });
+
+    test('a call for several items has the states of their keys', async (t) => {
+      const folder = folderFor(t);
+      const batch = { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 60_000 } as const;
+      const spec = {
+        id: 'model',
+        [language]: 'keyed',
+        predict: 'batch',
+        keyBy: 'topic',
+        init: { folder },
+        batch,
+      } as const;
+      const service = await serve(t, { stages: [spec] });
+      for (const before of [0, 1]) {
+        const answers = await Promise.all(['a', 'b', 'c'].map((key) => service.value<Seen>('x', { key })));
+        assert.deepEqual(
+          answers.map((of) => [of.key, of.before]),
+          [
+            ['a', before],
+            ['b', before],
+            ['c', before],
+          ],
+        );
+      }
+    });
+  });
+}
+
+const KEYS = 1000;
+
+test('1,000 keys over four workers, two of which are killed, and a deploy: each key in order, no item lost', async (t) => {
+  const folder = folderFor(t);
+  const stage = (version: number): StageSpec => ({
+    ...{ id: 'model', file: 'keyed', keyBy: 'topic', init: { folder, version }, workers: 4, retryLost: true },
+    ...{ batch: { maxBatchSize: 32 }, capacity: 10_000 },
+  });
+  const service = await serve(t, { stages: [stage(1)], config: { capacity: 10_000 } });
+  const first = (await service.ready())['model'] as number[];
+  /** The items of each key as they settled. */
+  const settled = new Map<string, (Seen & { readonly round: number })[]>();
+  let count = 0;
+  const ask = async (round: number, key: string): Promise<void> => {
+    const seen = await service.value<Seen>('x', { key });
+    settled.set(key, [...(settled.get(key) ?? []), { ...seen, round }]);
+    count += 1;
+    if (count === 500 || count === 1500) kill9(first[count === 500 ? 0 : 3] as number);
+    if (count === 2500) service.apply({ stages: [stage(2)] });
+  };
+  const rounds = (from: number, to: number): Promise<unknown> =>
+    Promise.all(upTo((to - from) * KEYS).map((at) => ask(from + Math.floor((at - 1) / KEYS), `key ${at % KEYS}`)));
+  await rounds(0, 4);
+  await until('new workers serve', () => service.pids('model').every((pid) => pid !== null && !first.includes(pid)));
+  await until('they are ready', () => service.stage('model').ready === 4);
+  await rounds(4, 6);
+  assert.equal(settled.size, KEYS);
+  for (const [key, items] of settled) {
+    assert.deepEqual(
+      items.map(({ round }) => round),
+      [0, 1, 2, 3, 4, 5],
+      key,
+    );
+    for (const [at, { pid, before }] of items.entries()) {
+      const last = items[at - 1];
+      assert.equal(before, last?.pid === pid ? last.before + 1 : 0, `the state of ${key}`);
+    }
+  }
+  await until('the deaths and the deploy are counted', () => service.stage('model').keys?.lost === 1500);
+  assert.equal(service.stage('model').keys?.open, KEYS);
+});
