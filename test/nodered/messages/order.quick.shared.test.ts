@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { arrived, numbers, payloads, queueOf, sendAll, split, whenIdle } from '../../fixtures/drawn.ts';
-import { batcher, collector, httpIn, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { batcher, collector, endpoint, httpIn, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { useGate } from '../../fixtures/gate.ts';
-import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
+import { engineUrl, type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 
 const red = useNodeRed();
@@ -19,8 +19,10 @@ const TAKE_TIME = `
   if (input.fate === 'fails') throw new Error('fails');
   return input.n;`;
 
+const ENDS = [sink('out'), sink('failed')];
+
 function inOrder(order = 'arrival'): FlowNode[] {
-  return [collector('collect', 'out', 'failed', { order }), sink('out'), sink('failed')];
+  return [collector('collect', 'out', 'failed', { order }), ...ENDS];
 }
 
 async function deploy(...flows: FlowNode[]): Promise<{ out: Message[]; failed: Message[]; collected: Message[] }> {
@@ -169,5 +171,66 @@ describe('order of arrival', () => {
     assert.deepEqual(payloads(await arrived(out, 1)), ['from elsewhere']);
     await gate.open();
     assert.deepEqual(payloads(await arrived(out, 5)), ['from elsewhere', 'first', 1, 2, 3]);
+  });
+});
+
+describe('order by key', () => {
+  const COUNT = `
+    await new Promise((resolve) => setTimeout(resolve, input.ms));
+    ctx.state.count = (ctx.state.count ?? 0) + 1;
+    return [ctx.key, input.n, ctx.state.count];`;
+  const keyed = (keyBy: string): FlowNode => stage('work', COUNT, 'collect', { workers: '3', keyBy });
+
+  test('holds within each key of a message property, which other keys do not wait for', async () => {
+    const { out, failed } = await deploy(keyed('site.camera'), collector('collect', 'out', 'failed'), ...ENDS);
+    const cameras = ['a', 'b', 7, true, 'c'];
+    for (const n of numbers(40)) {
+      red.send('work', { payload: { n, ms: n % 3 }, site: { camera: cameras[n % 5] } });
+    }
+    red.send('work', { payload: { n: 0, ms: 0 } });
+    const seen = payloads(await arrived(out, 40)) as [string, number, number][];
+    for (const [index, camera] of cameras.entries()) {
+      const first = index || 5;
+      assert.deepEqual(
+        seen.filter(([key]) => key === String(camera)),
+        numbers(8).map((count) => [String(camera), first + 5 * (count - 1), count]),
+      );
+    }
+    assert.equal((await arrived(failed, 1))[0]?.error?.code, 'invalid_input');
+  });
+
+  test('a header is the key at an endpoint, which stays compiled', async () => {
+    await red.deployReady([
+      ...[TAB, runtime('runtime', { listen: '127.0.0.1:0' })],
+      ...endpoint('/ask', 'work'),
+      stage('work', COUNT, 'collector /ask', { keyBy: 'req.headers["x-camera"]' }),
+    ]);
+    const ask = async (url: string, camera?: string): Promise<unknown> => {
+      const headers = { 'Content-Type': 'application/json', ...(camera && { 'X-Camera': camera }) };
+      const response = await fetch(`${url}/ask`, { method: 'POST', headers, body: '{"n": 1, "ms": 0}' });
+      return response.ok ? response.json() : response.status;
+    };
+    const listener = await engineUrl(red);
+    const answers = [await ask(red.url, 'a'), await ask(listener, 'a'), await ask(listener, 'b'), await ask(red.url)];
+    assert.deepEqual(answers, [['a', 1, 1], ['a', 1, 2], ['b', 1, 1], 422]);
+  });
+
+  test('a key that a stage before it writes is read from its result', async () => {
+    const { out } = await deploy(
+      stage('before', 'return { ...input, camera: `of ${input.n % 2}` };', 'work'),
+      keyed('payload.camera'),
+      ...[collector('collect', 'out', 'failed'), ...ENDS],
+    );
+    for (const n of numbers(4)) red.send('before', { payload: { n, ms: 0 } });
+    const seen = payloads(await arrived(out, 4)) as [string, number, number][];
+    assert.deepEqual(
+      seen.toSorted(([, a], [, b]) => a - b).map(([key, , count]) => [key, count]),
+      [
+        ['of 1', 1],
+        ['of 0', 1],
+        ['of 1', 2],
+        ['of 0', 2],
+      ],
+    );
   });
 });
