@@ -13,6 +13,11 @@ function versions(...ids: readonly string[]): readonly StageVersion[] {
 
 const CASES: readonly (readonly [text: string, second: Partial<StageNode>, reason: string])[] = [
   ['another runtime', { runtime: 'r2' }, 'stage B belongs to another runtime'],
+  [
+    'other keys',
+    { keyBy: 'topic' },
+    'stage B has the keys msg.topic, this one has no keys: the messages of a key would get apart',
+  ],
   ['another input', { input: 'image' }, 'stage B reads msg.image, this one reads msg.payload'],
   ['another output', { output: 'label' }, 'stage B writes msg.label, this one writes msg.payload'],
   ['its own versions', { versions: versions('c') }, 'stage B lists versions itself'],
@@ -76,6 +81,32 @@ test('a route has one property by which versions are chosen', () => {
   );
 });
 
+test('a route has one property that is the key, and no stage before the keyed one writes it', () => {
+  const endOf = (first: Partial<StageNode>, keyBy: string): string | undefined => {
+    const route = compile(drawing(stage('a', ['b'], first), stage('b', [], { keyBy }))).routes.get('a');
+    return route && `${route.stages.join('>')} by ${route.keyBy}: ${route.end}`;
+  };
+  assert.match(endOf({}, 'topic') ?? '', /^a>b by topic: /);
+  assert.match(endOf({ keyBy: 'topic' }, '') ?? '', /^a>b by topic: /);
+  assert.match(endOf({ keyBy: 'req.headers.x' }, 'req.headers.x') ?? '', /^a>b by req\.headers\.x: /);
+  assert.equal(
+    endOf({ keyBy: 'topic' }, 'site'),
+    'a by topic: stage B has the keys msg.site, a stage before it msg.topic',
+  );
+  for (const key of ['payload', 'payload.camera', 'payload["camera"]']) {
+    assert.equal(endOf({}, key), `a by : stage B has the keys msg.${key}, which a stage before it writes`);
+  }
+});
+
+test('a stage with keys chooses its versions by them', () => {
+  const invalidBy = (sticky: string): string | undefined =>
+    compile(
+      drawing(stage('a', [], { versions: versions('b'), keyBy: 'topic', sticky }), stage('b', [], { keyBy: 'topic' })),
+    ).invalid.get('a');
+  assert.equal(invalidBy('topic'), undefined);
+  assert.match(invalidBy('user') ?? '', /^Versions: Sticky by must be topic, as Key is/);
+});
+
 function endpoint(...nodes: readonly GraphNode[]): string | null | undefined {
   const graph = drawing(httpIn('in', ['a']), httpOut('out'), ...nodes);
   const { routes, apart, invalid } = compile(graph);
@@ -91,4 +122,6 @@ test('an endpoint is compiled if a header chooses its versions, or nothing does'
   assert.equal(endpoint(by("req.headers['x-user']"), stage('b')), 'x-user');
   assert.equal(endpoint(by('user'), stage('b')), 'its versions are chosen by msg.user, which is no header');
   assert.equal(endpoint(by(''), stage('b', [], { readsAlso: 'topic' })), 'stage B reads msg.topic');
+  assert.equal(endpoint(stage('a', ['out'], { keyBy: 'topic' })), 'its keys are msg.topic, which is no header');
+  assert.equal(endpoint(stage('a', ['out'], { keyBy: 'req.headers.x' })), null);
 });

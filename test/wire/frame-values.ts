@@ -101,9 +101,9 @@ export function meaning(frame: Frame): unknown {
     type: frame.type,
     ...(frame.type === 'batch' || frame.type === 'reply' ? { batch: frame.batch } : {}),
     ...(frame.type === 'reply' ? { runMs: frame.runMs } : {}),
-    items: frame.items.map(({ payload, meta, routeRef, stageRef, part, ...rest }) => ({
+    items: frame.items.map(({ payload, meta, routeRef, stageRef, part, tenure, ...rest }) => ({
       ...rest,
-      slot: { submit: routeRef, taps: stageRef, recalled: stageRef, parts: part }[frame.type as string],
+      slot: { submit: routeRef, taps: stageRef, recalled: stageRef, parts: part, batch: tenure }[frame.type as string],
       codec: payload.codec,
       bytes: Buffer.from(payload.bytes).toString('hex'),
       meta: meta && Buffer.from(meta).toString('hex'),

@@ -208,7 +208,7 @@ function againstRoute(
   if (use) return `${use}, and only Node-RED has whole messages`;
   const reader = withVersions(graph, stages).find(({ readsAlso }) => readsAlso !== null);
   if (reader) return `${named(reader)} reads msg.${reader.readsAlso}`;
-  const unknown = noHeader('its versions are chosen by', sticky) ?? noHeader('its keys are', keyBy);
+  const unknown = noHeader(sticky, keyBy);
   if (unknown !== null) return unknown;
   if (dropKey !== '') return `a queue of its route is sorted by msg.${dropKey}`;
   const watched = [entry, ...stages.flatMap((id) => stageWith(graph, id) ?? [])].find((node) => node.watched);
@@ -222,8 +222,10 @@ function againstRoute(
   return unfused ? `the route ends behind ${named(last)}: ${end}` : null;
 }
 
-function noHeader(use: string, property: string): string | null {
-  return property === '' || headerOf(property) !== null ? null : `${use} msg.${property}, which is no header`;
+/** Returns why only a message has the values that choose versions and keys; null if headers do. */
+function noHeader(sticky: string, keyBy: string): string | null {
+  if (sticky !== '' && headerOf(sticky) === null) return `its versions are chosen by msg.${sticky}, which is no header`;
+  return keyBy !== '' && headerOf(keyBy) === null ? `its keys are msg.${keyBy}, which is no header` : null;
 }
 
 /** Returns why requests cannot enter at these stages without a message; null if they can. */
