@@ -180,7 +180,7 @@ export class WorkerProgram {
   async #run({ modelet, run, cancelled, signals, keys }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
     const calls = signals.begin();
-    const held = keys && keys.begin(items);
+    const held = keys?.begin(items) ?? null;
     const replies = await runBatch(modelet, items, {
       ...run,
       isCancelled: (id) => cancelled.has(id),
@@ -188,7 +188,7 @@ export class WorkerProgram {
       parts: this.#parts,
     });
     signals.end(calls);
-    if (held) keys.end(held, items, replies, run);
+    if (held) keys?.end(held, items, replies, run);
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
   }
 

@@ -10,7 +10,7 @@ import type { Clock, Timer } from '../../../core/clock.ts';
 import type { KeysStatus } from '../../../core/model.ts';
 import { Fifo, type FifoNode, PriorityFifo } from '../../../core/queues/fifo.ts';
 import { MOST_KEYS } from '../../../core/text.ts';
-import type { FreeWorker, Room, WorkerPool } from '../pools/pool.ts';
+import type { FreeWorker, WorkerPool } from '../pools/pool.ts';
 import { type BatchSource, takeFrom } from './batching.ts';
 import { type Item, isAlone } from './item.ts';
 
@@ -49,10 +49,16 @@ class Home {
   }
 }
 
+interface KeyedQueue {
+  /** Whether an item must run alone: only empty workers get batches then. */
+  readonly hasAlone: boolean;
+  remove(item: Item): void;
+}
+
 export class KeyLanes {
   readonly #clock: Clock;
   readonly #onDue: () => void;
-  readonly #remove: (item: Item) => void;
+  readonly #queue: KeyedQueue;
   #idleMs: number;
   readonly #lanes: Map<number, Lane> = new Map();
   /** Where the queued items are in their lanes. */
@@ -66,15 +72,12 @@ export class KeyLanes {
   /** Fires when keys need not wait any longer for the next worker at their index. */
   #timer: Timer | null = null;
 
-  /**
-   * @param onDue called when keys may pass to other workers
-   * @param remove removes an item from the queue
-   */
-  constructor(clock: Clock, idleMs: number, onDue: () => void, remove: (item: Item) => void) {
+  /** @param onDue called when keys may pass to other workers */
+  constructor(clock: Clock, idleMs: number, onDue: () => void, queue: KeyedQueue) {
     this.#clock = clock;
     this.#idleMs = idleMs;
     this.#onDue = onDue;
-    this.#remove = remove;
+    this.#queue = queue;
   }
 
   get status(): KeysStatus {
@@ -132,20 +135,14 @@ export class KeyLanes {
 
   /**
    * Lets the workers of a pool get batches, until none has room or no batch is due.
-   * @param roomFor returns the room that a worker needs which has so many ready items
    * @param send sends the worker a batch if one is due; returns whether it did
    */
-  dispatch(
-    pool: WorkerPool<Item>,
-    roomFor: (ready: number) => Room,
-    send: (worker: FreeWorker<Item>) => boolean,
-  ): void {
+  dispatch(pool: WorkerPool<Item>, send: (worker: FreeWorker<Item>) => boolean): void {
     this.#follow(pool.lives ?? []);
     for (const [index, home] of this.#homes.entries()) {
       for (let sent = true; sent; ) {
-        const { size } = home.ready;
-        const room = roomFor(size);
-        const worker = size > 0 || room === 'empty' ? pool.freeWorker(room, index) : null;
+        const room = this.#queue.hasAlone ? 'empty' : 'place';
+        const worker = home.ready.size > 0 ? pool.freeWorker(room, index) : null;
         sent = worker !== null && send(worker);
       }
     }
@@ -159,7 +156,7 @@ export class KeyLanes {
       batchable: arrivals.length,
       oldestAt: arrivals.reduce((oldest, at) => Math.min(oldest, at), Number.POSITIVE_INFINITY),
       newestAt: arrivals.reduce((newest, at) => Math.max(newest, at), 0),
-      take: (count, claim) => takeFrom(ready, count, claim, this.#remove),
+      take: (count, claim) => takeFrom(ready, count, claim, (item) => this.#queue.remove(item)),
     };
   }
 

@@ -47,7 +47,7 @@ export class StageQueue implements Iterable<Item>, BatchSource {
     } else if (this.#keys) {
       this.#keys.idleMs = keyIdleMs;
     } else {
-      this.#keys = new KeyLanes(clock, keyIdleMs, onDue, (item) => this.remove(item));
+      this.#keys = new KeyLanes(clock, keyIdleMs, onDue, this);
       for (const item of this) this.#keys.queued(item, false);
     }
   }

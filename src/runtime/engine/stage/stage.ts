@@ -188,11 +188,8 @@ export class Stage implements RouteStage {
     for (const item of this.#sweepLate()) this.#host.onFailed(item, expired(this.name));
     this.#former.renew();
     const { keys } = this.#queue;
-    if (keys) {
-      this.#dropAged();
-      const roomFor = (ready: number): Room => this.#roomNeeded(ready);
-      keys.dispatch(this.#pools.present, roomFor, (worker) => this.#dispatchTo(worker));
-    }
+    if (keys) this.#dropAged();
+    keys?.dispatch(this.#pools.present, (worker) => this.#dispatchTo(worker));
     while (!keys && this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#roomNeeded());
       this.#former.noteFree(worker !== null);
@@ -208,8 +205,7 @@ export class Stage implements RouteStage {
   /** Sends the worker a batch if one is due; returns whether it did. An item that must run alone leaves at once. */
   #dispatchTo(worker: FreeWorker<Item>): boolean {
     const now = this.#host.clock.now();
-    const pool = this.#pools.present;
-    const { keys } = this.#queue;
+    const [pool, { keys }] = [this.#pools.present, this.#queue];
     // Keeps memory for the result of an item before the next one asks for it.
     const claim = (item: Item): boolean => {
       if (keys && !keys.mayRun(item, worker.index)) return false;
@@ -235,14 +231,8 @@ export class Stage implements RouteStage {
     if (valid.length === 0) return true;
     this.#batchNumber += 1;
     const { freeSince } = this.#former;
-    const batch = {
-      number: this.#batchNumber,
-      items: valid,
-      dispatchedAt: now,
-      freeSince,
-      alone: alone !== undefined,
-      startedAt: now,
-    };
+    const number = this.#batchNumber;
+    const batch = { number, items: valid, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
     worker.dispatch(batch);
     this.meter.batchLeft(reason, valid.length);
     this.#host.onChange();
@@ -268,10 +258,10 @@ export class Stage implements RouteStage {
    * could have joined it. None goes ahead if the stage drops its oldest items. While an item waits that must run alone,
    * only empty workers get batches: otherwise no worker might ever be empty.
    */
-  #roomNeeded(batchable: number = this.#queue.batchable): Room {
+  #roomNeeded(): Room {
     const { batching, overflow } = this.#definition;
     if (this.#queue.hasAlone) return 'empty';
-    const full = batchable >= batching.maxBatchSize;
+    const full = this.#queue.batchable >= batching.maxBatchSize;
     return this.#recent.areShort && full && overflow !== 'drop-oldest' ? 'ahead' : 'place';
   }
 
