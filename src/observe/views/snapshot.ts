@@ -1,6 +1,6 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { ListenerState } from '../../core/endpoints.ts';
-import type { Batching, EngineStatus, RetiredWorker, StageStatus, WorkerDeath } from '../../core/model.ts';
+import type { Batching, EngineStatus, KeysStatus, RetiredWorker, StageStatus, WorkerDeath } from '../../core/model.ts';
 import type { ClientReadings, FailureCount, StageReading } from '../../core/readings.ts';
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
@@ -41,13 +41,18 @@ interface ShownPlan {
 /** A stage's settings and its status, with times that are good for people instead of those on the monotonic clock. */
 export interface StageSnapshot
   extends Omit<ShownStage, 'ref'>,
-    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions' | 'runsSince' | 'retired' | 'lastDeath'>,
+    Omit<
+      StageStatus,
+      'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions' | 'keys' | 'runsSince' | 'retired' | 'lastDeath'
+    >,
     Pick<StageFacts, 'oldestMs' | 'leavesInMs' | 'retryInMs'> {
   /** One sentence that tells why requests wait here now; null if nothing holds them. */
   readonly why: string | null;
   /** Number of batches sent to workers; `items` is the number of their items. */
   readonly batches: number;
   readonly items: number;
+  /** Null if the stage has no keys. */
+  readonly keys: KeysStatus | null;
   /** Its versions, with their names; empty if it has none. */
   readonly versions: readonly VersionSnapshot[];
   /** How long a worker has run the oldest batch that runs; null if none runs. */
@@ -188,7 +193,7 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
   const { plan, status, totals, now } = parts;
   const { ref, id, name, capacity, queueMb, batching } = settings;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
-  const { oldestAt, leavesAt, retryAt, versions = [], ...unread } = reported;
+  const { oldestAt, leavesAt, retryAt, versions = [], keys = null, ...unread } = reported;
   const { runsSince = null, retired = [], lastDeath = null, ...shown } = unread;
   const since = (at: number): number => Math.max(0, now - at);
   const names = new Map(plan.stages.map((stage) => [stage.id, stage.name]));
@@ -199,6 +204,7 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
     oldestMs: oldestAt === null ? null : since(oldestAt),
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
+    keys,
     versions: versions.map((version) => ({ ...version, name: names.get(version.stage) ?? version.stage })),
     runsMs: runsSince === null ? null : since(runsSince),
     retired: retired.map(({ runsSince: at, ...worker }) => ({ ...worker, runsMs: since(at) })),
