@@ -41,5 +41,6 @@ export function readList(list: Buffer): Payload[] {
     items.push({ codec, bytes: list.subarray(at, at + length) });
     at += padded(length);
   }
+  if (at !== list.byteLength) throw new RangeError(`the list has ${list.byteLength} bytes, its items ${at}`);
   return items;
 }
