@@ -7,6 +7,8 @@ import { until } from '../../fixtures/polling.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
 
+declare const RED: { readonly nodes: { node(id: string): object; dirty(isDirty: boolean): void } };
+
 const session = sharedSession();
 
 function flowWith(code: string, properties: object = {}): FlowNode[] {
@@ -55,6 +57,12 @@ for (const { mistake, flows, badge, told, debug } of STARTS) {
       await editor.waitForBadge('first', badge);
       const sidebar = await SidebarPage.show(editor);
       await sidebar.verdict(told, 'error');
+      // Lines that came before the page was open are lost: new workers report once more.
+      await editor.page.evaluate(() => {
+        Object.assign(RED.nodes.node('first'), { heapMb: '512', changed: true, dirty: true });
+        RED.nodes.dirty(true);
+      });
+      await editor.deploy();
       await editor.waitForDebug(debug);
     });
   });
