@@ -75,6 +75,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
       copies: ['seen'],
       parts: null,
       sticky: null,
+      key: null,
       model: null,
     },
   ]);
