@@ -23,8 +23,6 @@ import type {
   WorkerStatus,
 } from '../../../core/model.ts';
 import type { RestartCause } from '../../../core/readings.ts';
-import { messageWithPlace, placeFields } from '../../../observe/log/failures.ts';
-import { shortened } from '../../../process/lines.ts';
 import { LastingFailure } from '../../../process/parent/start-failure.ts';
 import type { LifePhase } from '../../../process/parent/supervisor.ts';
 import type { EngineBoot, TouchedFile } from '../../../wire/frames/bodies.ts';
@@ -40,6 +38,7 @@ import {
   RunTimeout,
   type WorkerPool,
 } from './pool.ts';
+import { StartReports } from './start-reports.ts';
 import { WorkerFactory } from './worker-factory.ts';
 import { Roster } from './workers/roster.ts';
 import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';
@@ -65,10 +64,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #description: ModeletDescription | null = null;
   #files: readonly TouchedFile[] = [];
   #lastDeath: WorkerDeath | null = null;
-  /** The reason of the last failed starts, and how many in a row had it; null after a worker became ready. */
-  #failedStarts: { readonly message: string; readonly count: number } | null = null;
-  /** The last logged reason why workers are stuck; null after a worker became ready or a user asked for new ones. */
-  #toldFailure: string | null = null;
+  readonly #reports: StartReports;
   /** Whether `close` was called: workers that end get no successors. */
   #isClosed = false;
 
@@ -77,6 +73,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#factory = new WorkerFactory(stage.modelet, boot, clock);
     this.#events = events;
     this.#clock = clock;
+    this.#reports = new StartReports((record) => events.onLog({ ...record, stage: this.#stage.name }));
     this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
     const host = this.#workerHost();
     this.#roster = new Roster(stage.modelet.workers.length, (index) => new SupervisedWorker(index, host));
@@ -141,7 +138,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   restart(): void {
     if (this.#factory.refusal) return;
     for (const worker of this.#roster.all) worker.outdate();
-    this.#toldFailure = null;
+    this.#reports.triedAnew();
     const running = this.#roster.serving.filter(({ process }) => process.pid !== null);
     this.#circuit.reset();
     for (const worker of this.#roster.serving) worker.process.start();
@@ -150,7 +147,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   retry(): void {
-    this.#toldFailure = null;
+    this.#reports.triedAnew();
     for (const worker of this.#roster.all) if (worker.process.isStuck) worker.process.start();
   }
 
@@ -261,8 +258,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const replaced = this.#roster.becameReady(worker);
     if (replaced) this.#events.onEnded(replaced);
     this.#description = worker.facts.description;
-    this.#toldFailure = null;
-    this.#failedStarts = null;
+    this.#reports.becameReady();
     if (worker === this.#probe) this.#circuit.proved('ready');
     this.#check?.advance();
   }
@@ -287,8 +283,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (phase === 'serving') this.#lastDeath = { worker: index, at: this.#clock.now(), error: error.message };
     if (phase === 'starting' && error instanceof LastingFailure) {
       this.#files = error.files;
-      this.#tellFailure(error);
-    } else if (phase === 'starting') this.#tellStart(worker, error);
+      this.#reports.lasts(error);
+    } else if (phase === 'starting') this.#reports.failed(index, error);
     if (this.#roster.serves(worker) && phase !== 'closing') this.#died(worker, error, phase === 'starting', trying);
     if (trying) this.#check?.lost(error);
     else this.#check?.advance();
@@ -309,28 +305,6 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     else if (this.#circuit.tag !== 'closed') worker.process.hold();
   }
 
-  /** Logs a failed start that is tried again: the first, and for the same reason the second, the fourth, the eighth... */
-  #tellStart(worker: SupervisedWorker<T>, error: Error): void {
-    const { message } = error;
-    const count = this.#failedStarts?.message === message ? this.#failedStarts.count + 1 : 1;
-    this.#failedStarts = { message, count };
-    if (!isPowerOfTwo(count)) return;
-    const text = `did not start${count === 1 ? '' : `, ${count} times so far`}: ${messageWithPlace(error)}`;
-    this.#log(worker, 'error', text, placeFields(error));
-  }
-
-  /** Logs a failure once, however many workers fail for the same reason. */
-  #tellFailure({ failure }: LastingFailure): void {
-    const { message, stack } = failure;
-    if (this.#toldFailure === message) return;
-    this.#toldFailure = message;
-    const text = shortened(
-      `does not start: ${messageWithPlace(failure)}; its workers start again when its code, or a file that it reads, changes`,
-    );
-    const fields = stack === undefined ? {} : { stack, ...placeFields(failure) };
-    this.#events.onLog({ level: 'error', message: text, stage: this.#stage.name, fields });
-  }
-
   #circuitEntered(tag: CircuitTag): void {
     this.#probe = null;
     this.#eligible = tag === 'closed' ? this.#roster.serving : [];
@@ -339,7 +313,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (tag === 'open') {
       this.#roster.keepPresent();
       for (const worker of this.#roster.serving) worker.process.hold();
-      this.#tellOpen(log);
+      this.#reports.opened(this.#circuit);
     } else if (tag === 'half-open') {
       log('info', 'tries one worker');
       this.#tryProbe();
@@ -348,18 +322,6 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       for (const worker of this.#roster.serving) worker.process.start();
     }
     this.#events.onChange();
-  }
-
-  /** The message does not mention refused requests: a pool of older code may still serve. */
-  #tellOpen(log: (level: LogLevel, message: string) => void): void {
-    const why = this.#circuit.refusal?.message ?? '';
-    if (!this.#circuit.isOfStarts) {
-      log('error', why);
-      return;
-    }
-    // A circuit that opens again and again for failed starts is one message.
-    log(this.#toldFailure === null ? 'error' : 'debug', `does not start: ${why}`);
-    this.#toldFailure ??= why;
   }
 
   /** Picks a live worker as the probe, or starts one. */
@@ -393,10 +355,6 @@ function besides(timeout: RunTimeout): Error {
 /** Returns what a worker runs at present, in a list that is empty if it runs nothing. */
 function presentRun({ process: { pid }, work: { runsSince, overdue } }: SupervisedWorker<WireItem>): RetiredWorker[] {
   return runsSince === null ? [] : [{ pid, runsSince, overdue }];
-}
-
-function isPowerOfTwo(count: number): boolean {
-  return Number.isInteger(Math.log2(count));
 }
 
 function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {
