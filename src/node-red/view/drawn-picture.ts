@@ -8,6 +8,7 @@ import { BYTES_PER_MB } from '../../core/model.ts';
 import { drawResults, svgDocument } from '../../core/pictures/drawing.ts';
 import { encodePng, type PixelPicture, shrink } from '../../core/pictures/png.ts';
 import { fileBytes, isFields } from '../../runtime/worker/tasks/files.ts';
+import { pixelsIn } from '../../runtime/worker/tasks/pictures.ts';
 import { pictureHead } from './picture-size.ts';
 
 export interface DrawnPicture {
@@ -73,18 +74,13 @@ async function pictureFile(value: unknown, maxMb: number): Promise<PictureFile> 
   return { bytes, ...head };
 }
 
-/** Returns the pixels of an object `{data, width, height, channels}`, or of what sharp and Jimp give; null for anything else. */
+/** Returns the pixels of an object that has some, as known models take it; null for anything else. */
 function pixelsOf(value: unknown): PixelPicture | null {
-  if (!isFields(value)) return null;
-  const { info, bitmap } = value;
-  const { data, width, height, channels } = {
-    ...value,
-    ...(isFields(info) ? info : {}),
-    ...(isFields(bitmap) ? bitmap : {}),
-  } as Record<string, unknown>;
+  const pixels = isFields(value) ? pixelsIn(value) : null;
+  if (!pixels) return null;
+  const { data, width, height, channels } = pixels;
   if (!types.isUint8Array(data) && !types.isUint8ClampedArray(data)) return null;
-  const [w, h] = [Number(width), Number(height)];
-  const found = channels === undefined ? data.length / (w * h) : Number(channels);
-  const isPicture = w > 0 && h > 0 && [1, 2, 3, 4].includes(found) && data.length === w * h * found;
-  return isPicture ? { data, width: w, height: h, channels: found } : null;
+  const found = channels ?? data.length / (width * height);
+  const isPicture = width > 0 && height > 0 && [1, 2, 3, 4].includes(found) && data.length === width * height * found;
+  return isPicture ? { data, width, height, channels: found } : null;
 }

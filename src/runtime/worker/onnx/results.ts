@@ -2,7 +2,7 @@
 
 import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { nested, sizeOf } from '../../../core/tensor.ts';
-import { toProbabilities } from '../presets/scores.ts';
+import { best, toProbabilities } from '../presets/scores.ts';
 import { fromElement, type SessionTensor } from './elements.ts';
 import type { SessionPort } from './ports.ts';
 import type { ItemOutputs } from './run-items.ts';
@@ -76,8 +76,8 @@ function classify(tensor: SessionTensor, { softmax, labels }: ResultOptions): un
 }
 
 function labelled(scores: readonly number[], labels: readonly string[]): Labelled {
-  const index = scores.reduce((best, score, at) => (score > (scores[best] as number) ? at : best), 0);
-  return { label: labels[index] as string, index, score: scores[index] as number, scores };
+  const { index, score } = best(scores);
+  return { label: labels[index] as string, index, score, scores };
 }
 
 function toPlain(tensor: SessionTensor): unknown {

@@ -15,7 +15,8 @@ export interface Picture {
   readonly height: number;
 }
 
-interface Pixels {
+/** Pixels as they came: neither their number nor their kind is checked. */
+export interface Pixels {
   readonly data: unknown;
   readonly width: number;
   readonly height: number;
@@ -78,7 +79,7 @@ export class Pictures {
 }
 
 /** Finds pixels in an object: its plain fields, that of Jimp, of sharp, or a tensor of the shape [height, width, channels]. */
-function pixelsIn(value: InputFields): Pixels | null {
+export function pixelsIn(value: InputFields): Pixels | null {
   const { bitmap, info, data, dims } = value;
   if (isFields(bitmap)) return pixelsIn({ ...bitmap });
   if (isFields(info)) return pixelsIn({ ...info, data });
