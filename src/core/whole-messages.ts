@@ -12,6 +12,10 @@ export interface ContextPlace {
   readonly store: string;
 }
 
+export function isSamePlace(one: ContextPlace, other: ContextPlace): boolean {
+  return one.scope === other.scope && one.store === other.store;
+}
+
 export interface ContextKey extends ContextPlace {
   readonly key: string;
 }

@@ -5,7 +5,7 @@
  */
 import type { AnyNode, CallExpression, Identifier, MemberExpression, Program, ReturnStatement } from 'acorn';
 import { full } from 'acorn-walk';
-import type { ContextKey, ContextPlace, ContextScope } from '../../core/whole-messages.ts';
+import { type ContextKey, type ContextPlace, type ContextScope, isSamePlace } from '../../core/whole-messages.ts';
 import { canEnd } from './reachable-end.ts';
 import {
   isChanged,
@@ -214,9 +214,9 @@ class CodeReader {
   /** @param keys empty: any */
   #reads(at: ContextPlace, keys: readonly string[]): void {
     const { keys: known, stores } = this.#found;
-    const isOf = ({ scope, store }: ContextPlace): boolean => scope === at.scope && store === at.store;
-    if (keys.length === 0 && !stores.some(isOf)) stores.push(at);
-    for (const key of keys) if (!known.some((one) => isOf(one) && one.key === key)) known.push({ ...at, key });
+    if (keys.length === 0 && !stores.some((one) => isSamePlace(one, at))) stores.push(at);
+    for (const key of keys)
+      if (!known.some((one) => isSamePlace(one, at) && one.key === key)) known.push({ ...at, key });
   }
 
   #util(node: Identifier, member: MemberExpression | null, ancestors: readonly AnyNode[]): void {

@@ -67,9 +67,10 @@ export class ResultDelivery {
   part(part: Payload, index: number, taken: () => void, abandon: (error: ModeletError) => void): void {
     this.#context.whenRunning(() => {
       try {
-        if (!this.#apply(part)) {
+        const value = this.whole || this.#parts ? decodePayload(part) : undefined;
+        if (!this.#apply(value, part)) {
           this.#stream?.part(part);
-          this.#parts?.send(decodePayload(part), index);
+          this.#parts?.send(value, index);
         }
       } catch (thrown) {
         abandon(asModeletError(thrown, 'modelet_failed'));
@@ -107,11 +108,11 @@ export class ResultDelivery {
   send(value: Payload): boolean {
     const sender = this.senderOf(this.#deployed.route.exit);
     if (!sender) return false;
-    if (this.#apply(value)) {
+    const result = decodePayload(value);
+    if (this.#apply(result, value)) {
       this.whole?.end();
       return true;
     }
-    const result = decodePayload(value);
     writeResult(this.#context.RED, this.#msg, sender.output, this.#parts && result === null ? undefined : result);
     this.#parts?.end(result);
     this.#stream?.end(value);
@@ -122,8 +123,8 @@ export class ResultDelivery {
   }
 
   /** Does what code with whole messages did. Returns false if the value is a plain result. */
-  #apply(value: Payload): boolean {
-    if (!this.whole?.apply(value)) return false;
+  #apply(result: unknown, { bytes }: Payload): boolean {
+    if (!this.whole?.apply(result, bytes.byteLength)) return false;
     noteResult(this.#msg);
     if (this.whole.hasSent) for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     return true;

@@ -5,18 +5,19 @@
 import type { Node, NodeContext, NodeStatus } from 'node-red';
 import { ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
-import type {
-  ContextKey,
-  ContextPlace,
-  ContextValue,
-  MadeMessage,
-  MessageParts,
-  MessageStep,
-  MessageSteps,
-  MessageUse,
+import {
+  type ContextKey,
+  type ContextPlace,
+  type ContextValue,
+  isSamePlace,
+  type MadeMessage,
+  type MessageParts,
+  type MessageStep,
+  type MessageSteps,
+  type MessageUse,
 } from '../../core/whole-messages.ts';
 import type { MessageCostMeter } from '../../observe/meters/message-costs.ts';
-import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
+import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedRoute, WholeMessageTerms } from '../deploy/deployment.ts';
 import type { RequestContext } from './context.ts';
 import { forgetError, keepingClient, type PipelineMessage, sendFrom, writeValue } from './messages.ts';
@@ -75,8 +76,7 @@ export class WholeMessage {
   /** Returns the keys that the code names, and all of those stores whose keys it makes. */
   #keys(): ContextKey[] {
     const { keys, stores } = this.#use;
-    const isWhole = (key: ContextKey): boolean =>
-      stores.some(({ scope, store }) => scope === key.scope && store === key.store);
+    const isWhole = (key: ContextKey): boolean => stores.some((one) => isSamePlace(one, key));
     const ofStores = stores.flatMap((at) =>
       contextOf(this.#node, at)
         .keys(at.store || undefined)
@@ -103,11 +103,15 @@ export class WholeMessage {
     }
   }
 
-  /** Does what the code did. Returns false if the value is a plain result. @throws what keeps it from being done */
-  apply(value: Payload): boolean {
-    const all = messageStepsIn(decodePayload(value), this.#use);
+  /**
+   * Does what the code did. Returns false if the result is a plain one.
+   * @param bytes of the result as it came
+   * @throws what keeps it from being done
+   */
+  apply(result: unknown, bytes: number): boolean {
+    const all = messageStepsIn(result, this.#use);
     if (!all) return false;
-    this.#costs.came(value.bytes.byteLength, () => {
+    this.#costs.came(bytes, () => {
       for (const { steps } of all) for (const step of steps) this.#do(step);
     });
     return true;

@@ -5,9 +5,9 @@
 
 import {
   type ContextKey,
-  type ContextPlace,
   type ContextScope,
   type ContextValue,
+  isSamePlace,
   type MadeMessage,
   type MessageParts,
   type MessageStep,
@@ -77,20 +77,20 @@ export class MessageRun {
     const read = (key: string, store: unknown): unknown => this.#read(at(key, store));
     return {
       get: (keys: string | string[], store?: unknown, callback?: unknown) => {
-        const then = [store, callback].find((one) => typeof one === 'function') as Callback | undefined;
+        const then = callbackIn(store, callback);
         const values = [keys].flat().map((key) => read(key, store));
         if (then) then(undefined, ...values);
         return then ? undefined : Array.isArray(keys) ? values : values[0];
       },
       set: (keys: string | string[], values: unknown, store?: unknown, callback?: unknown) => {
-        const then = [store, callback].find((one) => typeof one === 'function') as Callback | undefined;
+        const then = callbackIn(store, callback);
         for (const [index, key] of [keys].flat().entries()) {
           this.#set(at(key, store), Array.isArray(keys) ? (values as unknown[])[index] : values);
         }
         then?.(undefined);
       },
       keys: (store?: unknown, callback?: unknown) => {
-        const then = [store, callback].find((one) => typeof one === 'function') as Callback | undefined;
+        const then = callbackIn(store, callback);
         const keys = Object.keys(this.#store(at('', store)));
         then?.(undefined, ...keys);
         return then ? undefined : keys;
@@ -112,12 +112,10 @@ export class MessageRun {
   }
 
   #read(key: ContextKey): unknown {
-    const isOf = (one: MessageStep | ContextPlace): boolean =>
-      'scope' in one && one.scope === key.scope && one.store === key.store;
     const isNamed = [...this.#use.keys, ...this.#writes].some(
-      (one) => 'key' in one && isOf(one) && one.key === key.key,
+      (one) => 'key' in one && isSamePlace(one, key) && one.key === key.key,
     );
-    if (!isNamed && !this.#use.stores.some(isOf))
+    if (!isNamed && !this.#use.stores.some((one) => isSamePlace(one, key)))
       throw new Error(`${key.scope}.get: the code does not name the store "${key.store}" as text`);
     const value = propertyOf(this.#store(key), key.key);
     if (value instanceof Kept) throw new Error(`${key.scope}.${value.name} has a value that stays in Node-RED`);
@@ -246,6 +244,11 @@ function propertyOf(values: CodeMessage, expression: string): unknown {
     if (thrown instanceof TypeError) return;
     throw thrown;
   }
+}
+
+/** Returns the callback, which may stand in place of the store; undefined: the code wants the value at once. */
+function callbackIn(...args: readonly unknown[]): Callback | undefined {
+  return args.find((one) => typeof one === 'function') as Callback | undefined;
 }
 
 function valueIn(one: ContextValue): unknown {
