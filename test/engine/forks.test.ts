@@ -2,21 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Payload } from '../../src/core/model.ts';
-import type { GatherReport, GatherTerms } from '../../src/core/routes/gather.ts';
+import type { GatherTerms } from '../../src/core/routes/gather.ts';
 import type { ChoiceRule, Fork, Leg, Route } from '../../src/core/routes/route.ts';
 import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
-import type { WireItem } from '../../src/wire/frames/frames.ts';
-import { decodeFailure, gatheredOf } from '../../src/wire/frames/items.ts';
+import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { answer, GATHER, leg, only, reportOf, wrapped } from './gathering.ts';
 import { Rig, stage, upTo } from './rig.ts';
 
-/** The number of the node that gathers, and of one around it. */
-const GATHER = 90;
+/** The number of a node that gathers around the first. */
 const OUTER = 91;
-
-function leg(stages: readonly number[], next: Leg['next'] = null): Leg {
-  return { stages, next };
-}
 
 function fork(
   branches: readonly Leg[],
@@ -35,27 +29,6 @@ async function rigWith(drawn: Leg, stages: readonly number[], taps: readonly num
   await rig.apply({ stages: stages.map((ref) => stage(ref)), routes: [route] });
   for (const ref of stages) rig.pool(ref).makes = (item) => wrapped(ref, item.payload);
   return rig;
-}
-
-/** The value that stage `ref` makes of another: both are visible in it. */
-function wrapped(ref: number, input: Payload): Payload {
-  return encodePayload({ [`s${ref}`]: decodePayload(input) }, { blame: 'invalid_input', maxBytes: 1e6 });
-}
-
-async function answer(rig: Rig, ref: number, fails = false): Promise<void> {
-  rig.pool(ref).answer(0, 10, () => fails);
-  await rig.turn();
-}
-
-function only(rig: Rig): WireItem {
-  assert.equal(rig.outcomes.length, 1);
-  return rig.outcomes.splice(0)[0] as WireItem;
-}
-
-function reportOf(item: WireItem): GatherReport {
-  const report = gatheredOf(item);
-  assert.ok(report, 'the outcome has a gather report');
-  return report;
 }
 
 /** 1 -> {2, 3} -> gather -> 4 */

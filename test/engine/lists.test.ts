@@ -4,23 +4,18 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import type { Payload } from '../../src/core/model.ts';
-import type { GatherReport, ListTerms } from '../../src/core/routes/gather.ts';
+import type { ListTerms } from '../../src/core/routes/gather.ts';
 import type { Fork, Leg } from '../../src/core/routes/route.ts';
 import { decodePayload, encodeList, encodePayload } from '../../src/wire/codec/codec.ts';
-import type { WireItem } from '../../src/wire/frames/frames.ts';
-import { decodeFailure, gatheredOf } from '../../src/wire/frames/items.ts';
+import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { answer, GATHER, leg, only, reportOf, wrapped } from './gathering.ts';
 import { Rig, stage, upTo } from './rig.ts';
 
-const GATHER = 90;
 const ENCODED = { blame: 'modelet_failed', maxBytes: 1e6 } as const;
 
 interface Terms extends Partial<ListTerms> {
   readonly partial?: 'error' | 'keep';
   readonly timeoutMs?: number;
-}
-
-function leg(stages: readonly number[], next: Leg['next'] = null): Leg {
-  return { stages, next };
 }
 
 function each(item: Leg, after: Leg = leg([]), terms: Terms = {}): Fork {
@@ -33,7 +28,8 @@ function each(item: Leg, after: Leg = leg([]), terms: Terms = {}): Fork {
 async function rigWith(drawn: Leg, stages: readonly StageDefinition[]): Promise<Rig> {
   const rig = new Rig();
   await rig.apply({ stages, routes: [{ ref: 1, stages: stages.map(({ ref }) => ref), taps: [], leg: drawn }] });
-  for (const { ref } of stages) rig.pool(ref).makes = (item) => (ref === 1 ? listOf : wrapped(ref))(item.payload);
+  for (const { ref } of stages)
+    rig.pool(ref).makes = (item) => (ref === 1 ? listOf(item.payload) : wrapped(ref, item.payload));
   return rig;
 }
 
@@ -42,28 +38,8 @@ function listOf(input: Payload): Payload {
   return encodeList(typeof value === 'number' ? Array.from({ length: value }, (_, index) => index) : value, ENCODED);
 }
 
-function wrapped(ref: number): (input: Payload) => Payload {
-  return (input) => encodePayload({ [`s${ref}`]: decodePayload(input) }, ENCODED);
-}
-
 function value(json: unknown): { payload: Payload } {
   return { payload: encodePayload(json, ENCODED) };
-}
-
-async function answer(rig: Rig, ref: number, fails = false): Promise<void> {
-  rig.pool(ref).answer(0, 10, () => fails);
-  await rig.turn();
-}
-
-function only(rig: Rig): WireItem {
-  assert.equal(rig.outcomes.length, 1);
-  return rig.outcomes.splice(0)[0] as WireItem;
-}
-
-function reportOf(item: WireItem): GatherReport {
-  const report = gatheredOf(item);
-  assert.ok(report);
-  return report;
 }
 
 const TWO = { batching: { policy: 'greedy', maxBatchSize: 2, maxWaitMs: 0 } } as const;

@@ -162,6 +162,26 @@ export function routeOf(entry: string, nodes: readonly GraphNode[]): CompiledRou
   return route;
 }
 
+/** A drawing that the engine runs as one leg. */
+export interface Fused {
+  readonly name: string;
+  readonly nodes: readonly GraphNode[];
+  /** As `written` gives it. */
+  readonly leg: string;
+  readonly exit: string;
+  readonly taps?: Readonly<Record<string, readonly string[]>>;
+  readonly entry?: string;
+}
+
+/** Returns the route of a drawing, whose leg, exit and taps are as said. */
+export function fusedRoute({ nodes, leg, exit, taps = {}, entry = 'a' }: Fused): CompiledRoute {
+  const route = routeOf(entry, nodes);
+  assert.equal(written(route.leg), leg);
+  assert.equal(route.exit, exit);
+  assert.deepEqual(Object.fromEntries(route.taps), taps);
+  return route;
+}
+
 /** The facts of an endpoint that its flow does not have. */
 export type EndpointRowFacts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken' | 'v2Paths' | 'flawOf'>>;
 

@@ -8,26 +8,18 @@ import {
   collector,
   compile,
   drawing,
+  type Fused,
+  fusedRoute,
   httpIn,
   join,
   junction,
   other,
   routeOf,
   stage,
-  written,
 } from './drawing.ts';
 
 const DEBUG = other('debug', [], 'debug');
 const OUT = other('out', [], 'http response');
-
-interface Fused {
-  readonly name: string;
-  readonly nodes: readonly GraphNode[];
-  readonly leg: string;
-  readonly exit: string;
-  readonly taps?: Readonly<Record<string, readonly string[]>>;
-  readonly entry?: string;
-}
 
 const FUSED: readonly Fused[] = [
   {
@@ -140,12 +132,9 @@ const FUSED: readonly Fused[] = [
   },
 ];
 
-for (const { name, nodes, leg, exit, taps = {}, entry = 'a' } of FUSED) {
-  test(`the engine runs ${name}`, () => {
-    const route = routeOf(entry, nodes);
-    assert.equal(written(route.leg), leg);
-    assert.equal(route.exit, exit);
-    assert.deepEqual(Object.fromEntries(route.taps), taps);
+for (const fused of FUSED) {
+  test(`the engine runs ${fused.name}`, () => {
+    const route = fusedRoute(fused);
     assert.equal(route.unfused, false, route.end);
   });
 }
