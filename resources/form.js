@@ -116,7 +116,7 @@
     return `${node._(`${node.type}.label.${property}`)}: ${node._(`${node.type}.error.${error}`, values)}`;
   }
 
-  /** What the schema says of a property, or a credential. The build makes these tables: see scripts/editor-halves.mjs. */
+  /** Returns the schema of a property, or a credential. The build makes these tables: see scripts/editor-halves.mjs. */
   function declared(type, property) {
     const { properties, credentials } = window.modelet.tables[type];
     return properties[property] ?? credentials[property];
@@ -152,7 +152,7 @@
     return result === true ? null : { error: 'property', values: { reason: result } };
   }
 
-  /** What the schema says against a value, as a key of the catalog with its values; null if it says nothing. */
+  /** Returns the objection of the schema to a value, as a key of the catalog with its values; null if it says nothing. */
   function problemOf({ type, format, numeric, needed, ...bounds }, value, read) {
     const text = String(value).trim();
     if (type === 'integer' || type === 'number') return problemOfNumber(text, type === 'integer', bounds);
@@ -161,7 +161,7 @@
     return format ? problemOfFormat(format, value, read) : null;
   }
 
-  /** What the schema says against a value. That of a hidden field has no effect, except that a choice must exist. */
+  /** Returns the objection of the schema to a value. That to a hidden field has no effect, except that a choice must exist. */
   function refusalOf(node, property, value, read) {
     const known = declared(node.type, property);
     const { enum: choices } = known;

@@ -15,7 +15,7 @@
     return `${location.origin}/${RED.settings.httpNodeRoot ?? ''}`.replace(/([^:])\/+/g, '$1/').replace(/\/$/, '');
   }
 
-  /** Before the node is drawn. What changes is saved with the next deploy, and asks for none. */
+  /** Before the node is drawn. A change is saved with the next deploy, and asks for none. */
   function fillIn(node) {
     if (node.type !== 'comment') return;
     for (const property of ['name', 'info']) {

@@ -66,7 +66,7 @@
     return { ask, stop };
   }
 
-  /** What failed last, with its place in the code: a start, or else a request that no user has marked as seen. */
+  /** The last failure, with its place in the code: a start, or else a request that no user has marked as seen. */
   function lastFailure({ verdict }, { id, successorError, workers }) {
     const told = [verdict, ...verdict.others].filter(({ node }) => node === id);
     const starts = workers.map(({ error }) => error);

@@ -134,7 +134,7 @@
     return texts.filter((text) => text !== '');
   }
 
-  /** What is wrong with a list of packages, as a key of the catalog and its values; null if nothing is. */
+  /** The fault of a list of packages, as a key of the catalog and its values; null if nothing is. */
   function problemOf(requirements) {
     try {
       window.modelet.formats.parseRequirements(requirements);

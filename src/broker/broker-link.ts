@@ -30,7 +30,7 @@ export interface BinaryReader extends Pick<RedisClientType, 'on' | 'connect' | '
   ): Promise<readonly { readonly messages: readonly BinaryEntry[] }[] | null>;
 }
 
-/** What a call works with: commands of the server, and BullMQ's on the same connection. */
+/** The means of a call: commands of the server, and BullMQ's on the same connection. */
 export interface BrokerAccess {
   readonly server: RedisClientType;
   /** The same connection, for values that are no text. */
@@ -80,7 +80,7 @@ export class BrokerLink {
   #ofQueue: IRedisClient | null = null;
   /** The last error of the connection, while it is down. */
   #error: Error | null = null;
-  /** What the server was last seen to risk, in words. */
+  /** The risk that the server was last seen to take, in words. */
   #risks = '';
   #inspection: Timer | null = null;
   #closed = false;

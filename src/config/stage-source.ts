@@ -72,7 +72,7 @@ export interface TaskLimits extends Pick<OnnxOptions, 'threads' | 'batch' | 'exa
 export const TAKES_NAMES = ['tensors', 'picture'] as const;
 export type Takes = (typeof TAKES_NAMES)[number];
 
-/** What becomes of the outputs of an ONNX model. */
+/** The results that are made of the outputs of an ONNX model. */
 export const GIVES_NAMES = ['tensors', 'classes', 'boxes', 'embedding'] as const;
 export type Gives = (typeof GIVES_NAMES)[number];
 

@@ -152,7 +152,7 @@ export interface SettledRequest {
   readonly entranceMs: number;
   /** Timings of the stages that answered the request. */
   readonly timings: readonly StageTiming[];
-  /** What the nodes that gather branches did; null: none. */
+  /** The report of the nodes that gather branches; null: no such node. */
   readonly gathered: GatherReport | null;
 }
 

@@ -8,7 +8,7 @@ import { hashOf } from './text.ts';
 /** `answer`: its results are those of the base. `shadow`: it gets copies of requests, and its results are dropped. */
 export type VersionMode = 'answer' | 'shadow';
 
-/** What a version gets of the requests of its base. */
+/** The share of the requests of its base that a version gets. */
 export interface VersionShare {
   readonly mode: VersionMode;
   /** Percent of the requests, 0 to 100. */
@@ -44,7 +44,7 @@ export interface LiveShare extends PresentShare {
 
 /** The state of a version, as its base reports it. */
 export interface VersionStatus extends LiveShare {
-  /** What the flow gives it. */
+  /** The share that the flow gives it. */
   readonly drawn: VersionShare;
   /** Whether a worker of its serves. If not, its requests go to the base. */
   readonly available: boolean;

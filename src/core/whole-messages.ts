@@ -1,7 +1,7 @@
 /**
- * What inline code takes and makes besides payloads, when it has the habits of a function node's code: other properties of
- * its message, several messages, values of the context stores. The code itself tells, see src/config/code. Such a stage
- * gets its messages from Node-RED and gives its results to Node-RED, so it is a route by itself.
+ * Whole messages, for inline code that has the habits of a function node's code: it uses other properties of its message
+ * than the payload, makes several messages, or uses values of the context stores. The code itself tells, see
+ * src/config/code. Such a stage gets its messages from Node-RED and gives its results to Node-RED, so it is a route by itself.
  */
 
 export type ContextScope = 'context' | 'flow' | 'global';
@@ -44,7 +44,7 @@ export interface MessageUse {
   readonly updates: boolean;
 }
 
-/** What inline code uses besides payloads. */
+/** The parts of messages and contexts that inline code uses besides payloads. */
 export interface CodeUse {
   /** Default: nothing. */
   readonly use?: MessageUse;
@@ -52,11 +52,11 @@ export interface CodeUse {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-/** What else of a message its stage gets. Property values that cannot leave Node-RED's process have a name only. */
+/** The parts of a message beside its payload. Property values that cannot leave Node-RED's process have a name only. */
 export interface MessageParts {
   readonly properties: Readonly<Record<string, unknown>>;
   readonly kept: readonly string[];
-  /** The context as it is; what has no value is absent. */
+  /** The context as it is; a key without a value is absent. */
   readonly values: readonly ContextValue[];
 }
 
@@ -70,7 +70,7 @@ export interface MadeMessage {
   readonly removed: readonly string[];
 }
 
-/** What code did, in order. */
+/** A step of the code, in the order in which it did them. */
 export type MessageStep =
   /** Messages by output; an output may get several. `isLast`: the code has returned them. */
   | {

@@ -47,7 +47,7 @@ interface ModuleFolders {
   readonly user: string;
 }
 
-/** What the settings of a broker do not hold, because it is secret or in another node. */
+/** The values of a broker that are secret or in another node, so that its settings do not hold them. */
 export type BrokerSecrets = Pick<RemotePlace, 'username' | 'password' | 'secret' | 'tls'>;
 
 /** How the flows are run, as far as plans depend on it. */

@@ -62,7 +62,7 @@ export class BatchQueue {
     );
   }
 
-  /** Takes up to so many of the first batches. What is no batch ends here. */
+  /** Takes up to so many of the first batches. A job that is no batch ends here. */
   async take(most: number): Promise<TakenBatch[]> {
     const found = await this.#link.reach((reached) => fetchJobs(reached, most, this.#holder));
     const read = found.map(async ({ id: jobId, job }): Promise<TakenBatch[]> => {

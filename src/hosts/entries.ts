@@ -41,7 +41,7 @@ export interface ServedStage {
   readonly description: ModeletDescription | null;
   /** Why the host does not serve the stage; null if it does, or will. */
   readonly error: string | null;
-  /** What its modelet's own metrics have counted; null if the host does not serve the stage. */
+  /** The counts of its modelet's own metrics; null if the host does not serve the stage. */
   readonly own: OwnTotals | null;
 }
 

@@ -1,7 +1,7 @@
 /**
- * What the metrics that modelets declare themselves have gained on worker hosts. Hosts report totals, again and again,
- * so a report that is missed or read twice changes nothing: each gain counts once. Lost is what a host that dies has
- * counted since its last report.
+ * Gains of the metrics that modelets declare themselves, on worker hosts. Hosts report totals, again and again,
+ * so a report that is missed or read twice changes nothing: each gain counts once. The counts of a host that dies
+ * since its last report are lost.
  */
 import type { OwnValues } from '../core/readings.ts';
 import { subtractReadings } from '../observe/meters/totals.ts';
@@ -20,7 +20,7 @@ const MOST_HOSTS = 1000;
 export class OwnGains {
   /** Last totals by host; the host that was seen last is last. */
   readonly #seen: Map<string, OwnTotals> = new Map();
-  /** What unknown hosts have counted since an earlier time counts no more: this runtime may have read it before. */
+  /** Counts of unknown hosts from before this time count no more: this runtime may have read it before. */
   #countedFrom: number;
 
   /** @param from time of the server from which all counts */

@@ -91,7 +91,7 @@ export class RemotePool implements StagePool {
   /** Time since which no host serves the stage. */
   #aloneSince: number;
   readonly #fault: BrokerFault;
-  /** What the stage was last told of, as text. */
+  /** The last news that the stage was told, as text. */
   #told = '';
   #timer: Timer | null = null;
   #onEmpty: (() => void) | null = null;

@@ -20,13 +20,13 @@ const MOST = 100;
 const OWN_CODE = fileURLToPath(new URL('../', import.meta.url));
 /** Packages change by an installation, and these folders hold no files. */
 const NOT_WATCHED = /[\\/]node_modules[\\/]|^\/(?:proc|sys|dev)\//;
-/** What a `require` without its ending may mean. */
+/** The endings that a `require` may leave out. */
 const ENDINGS = ['', '.js', '.json', '.node', `${sep}index.js`];
 
 export class TouchedFiles {
   /** Stamps by path, of the files as they were when they were first touched. */
   readonly #stamps: Map<string, string> = new Map();
-  /** What the modelet writes itself must not make it start again. */
+  /** Files that the modelet writes itself must not make it start again. */
   readonly #written: Set<string> = new Set();
   readonly #restore: (() => void)[] = [];
 

@@ -29,7 +29,7 @@ class Memory {
   }
 }
 
-/** What a new engine begins with: `mode share cause` of each version. */
+/** The shares that a new engine begins with: `mode share cause` of each version. */
 function present(shares: LiveShares, plan: EnginePlan): string[] | undefined {
   const [base] = shares.fill(plan).stages;
   return base?.versions?.present?.map(({ mode, share, cause }) => `${mode} ${share} ${cause}`);

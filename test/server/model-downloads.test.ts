@@ -190,7 +190,7 @@ describe('a download', () => {
       assert.equal(existsSync(join(cache.pathOf(model), 'onnx')), false);
     }
     hub.instead = () => undefined;
-    // What the last try has left is broken: it is fetched once more as a whole.
+    // The bytes that the last try has left are broken: they are fetched once more as a whole.
     const parts = join(cache.pathOf(model), '.parts');
     const [part = ''] = readdirSync(parts).filter((name) => name.endsWith('model.onnx'));
     truncateSync(join(parts, part), 10);

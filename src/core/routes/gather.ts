@@ -33,7 +33,7 @@ export type BranchOutcome =
   | { readonly ok: true }
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
 
-/** What the gathering nodes of a route did for one request. Crosses to the server as JSON, with the outcome. */
+/** The report of the gathering nodes of a route on one request. Crosses to the server as JSON, with the outcome. */
 export interface GatherReport {
   /** The nodes that gathered, in order. */
   readonly gathered: readonly {

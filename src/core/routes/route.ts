@@ -63,7 +63,7 @@ export type ChoiceOperator = (typeof CHOICE_OPERATORS)[number];
 export interface Settlement {
   readonly outcome: Outcome<Payload>;
   readonly timings: readonly StageTiming[];
-  /** What the nodes that gather branches did on its route; null: none. */
+  /** The report of the nodes that gather branches on its route; null: no such node. */
   readonly gathered: GatherReport | null;
 }
 

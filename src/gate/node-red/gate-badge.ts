@@ -3,7 +3,7 @@ import type { NodeStatus } from 'node-red';
 import type { GateSnapshot } from '../../observe/views/gate-snapshot.ts';
 import { headline, LONGEST_BADGE, waiting } from '../../observe/views/words.ts';
 
-/** What an open gate's badge warns of; null: nothing. */
+/** The warning on an open gate's badge; null: none. */
 function gateWarning({ control, source, store }: GateSnapshot): string | null {
   if (store?.warning) return store.warning;
   return source.rare !== null && control === 'auto' ? 'stale before the next scrape' : null;

@@ -275,7 +275,7 @@ const NOT_READ = { code: 'unsupported_media', message: 'no endpoint at the path 
 /** Time for the last answers to reach their clients. */
 const LAST_ANSWERS_MS = 500;
 
-/** The count is so old at most, in ms. What was written since is added, as if no client had read any of it. */
+/** The count is so old at most, in ms. The bytes written since are added, as if no client had read any of it. */
 const LOOK_MS = 10;
 /** A client may be silent for so long in the middle of an answer, as with nginx's `send_timeout`. */
 const SILENT_MS = 60_000;

@@ -1,5 +1,5 @@
 /**
- * Connections to an HTTP server in its own process, without a network. What comes over a WebSocket is asked of the server
+ * Connections to an HTTP server in its own process, without a network. A message of a WebSocket is asked of the server
  * as a plain request, so that keys, limits, flows and answers are those of every other request.
  */
 import type { IncomingMessage, Server } from 'node:http';

@@ -11,7 +11,7 @@ import { jsonable } from '../values/conversion.ts';
 import { asksBase64, inBase64 } from './embeddings.ts';
 import { jsonOf, SERVER_SENT, type StreamForm } from './stream-form.ts';
 
-/** What the answer repeats of its request, and how the client wants it. */
+/** The fields of a request that its answer repeats, and the form that the client wants. */
 export interface ChatRequest {
   readonly requestId: string;
   readonly model: string;

@@ -33,7 +33,7 @@ interface ConvertedExec {
 }
 
 const INTERPRETER = /(?:^|\/)python[\d.]*$/;
-/** What a shell replaces or takes for itself, outside of quotes. */
+/** Characters that a shell replaces or takes for itself, outside of quotes. */
 const SHELL = /[|&;<>()$`\\*?~#!{}[\]]/;
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g;
 const PREDICT = /^(?:async )?def predict\(/m;

@@ -110,7 +110,7 @@ export class CompiledHost {
     const { service, route } = deployed;
     const { timeoutMs, maxPayloadBytes: maxBytes } = service.config;
     const { clients, origins } = this.#access.of(service);
-    // What pages of other origins may do is then decided for each request.
+    // Each request then decides by itself what pages of other origins may do.
     const isDecided = this.#nodeCors !== null || origins.areSet;
     const headers = isDecided ? [] : this.#headersInFront;
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;

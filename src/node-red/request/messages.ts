@@ -68,7 +68,7 @@ export interface ErrorInfo {
 export type PipelineMessage = NodeMessageInFlow & {
   modelet?: ModeletTrace;
   error?: ErrorInfo;
-  /** What became of each branch, from a node that gathers them. */
+  /** The outcome of each branch, from a node that gathers them. */
   branches?: object;
   /** The previous `error`, which Node-RED moves here when it writes its own for a Catch node. */
   _error?: ErrorInfo;

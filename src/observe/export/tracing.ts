@@ -32,7 +32,7 @@ export interface TracedOutcome {
   readonly error: ModeletError | null;
   /** The stages that answered, in order. */
   readonly stages: readonly TracedStage[];
-  /** What the nodes that gather branches did; null: none. */
+  /** The report of the nodes that gather branches; null: no such node. */
   readonly gathered: GatherReport | null;
 }
 

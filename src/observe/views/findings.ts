@@ -83,7 +83,7 @@ export interface Judged {
     GateSnapshot,
     'id' | 'name' | 'open' | 'control' | 'why' | 'waiting' | 'inFlight' | 'source' | 'store'
   >[];
-  /** What is held back because payloads fill the memory of an engine; null if nothing. */
+  /** The items held back because payloads fill the memory of an engine, in words; null: no items. */
   readonly memory: string | null;
   readonly failures: readonly UnreadFailure[];
   /** Failures that a user has read, and that still are the last answer of an endpoint. */

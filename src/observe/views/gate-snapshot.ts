@@ -21,7 +21,7 @@ export interface StoreSnapshot {
   readonly restarts: number;
   /** The reason why the store cannot be used; null if it can. */
   readonly error: string | null;
-  /** What may cost items although the store works; null: nothing. */
+  /** The risk of losing items although the store works; null: none. */
   readonly warning: string | null;
   /** Number of items claimed and not ended. */
   readonly running: number;

@@ -131,7 +131,7 @@ export class StateMachine {
 }
 
 /**
- * What a started process and a started thread have in common; each has its own way to carry frames, and to end. Sends a
+ * The common half of a started process and a started thread; each has its own way to carry frames, and to end. Sends a
  * child nothing until the child has reported that it runs the same build as its parent.
  */
 export abstract class StartedChild implements Child {

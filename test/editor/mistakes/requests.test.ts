@@ -90,7 +90,7 @@ test('failures are named by stage, code and message until they have been seen, a
     await expectMark(editor, 'fix', /failed here: fix: 1 x modelet_failed: TypeError: .* \(Predict:3:16\)$/);
     await SidebarPage.show(editor);
     await seen.click();
-    // What has been read is no news, but only an answer shows that it is over.
+    // A failure that has been read is no news, but only an answer shows that it is over.
     await sidebar.verdict(
       /^fix: the last request ended with modelet_failed, and no request was answered since: TypeError/,
       'note',

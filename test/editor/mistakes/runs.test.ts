@@ -62,7 +62,7 @@ test('endless loops: they are told while they run, in old code too, and end by b
     await editor.waitForDebug(/old\/worker 0msg : string\[\d+\]"old worker was killed: a batch ran on for 5 s/);
     await sidebar.verdict(/^1 x deadline_exceeded: /, 'slow');
     await sidebar.root.getByRole('button', { name: 'Seen', exact: true }).click();
-    // What has been read is no news, but only an answer shows that it is over.
+    // A failure that has been read is no news, but only an answer shows that it is over.
     await sidebar.verdict(
       /^the last request ended with deadline_exceeded, and no request was answered since: /,
       'note',

@@ -311,7 +311,7 @@ test('the sidebar keeps to the nodes, group or tab that is selected, with the wo
     await shows('three');
     await editor.showTab('more');
     await shows('four');
-    // What the sidebar itself selects takes nothing away.
+    // A selection by the sidebar itself takes nothing away.
     await back.click();
     await sidebar.stage('two').locator('.modelet-sb-name').click();
     await shows(...all);

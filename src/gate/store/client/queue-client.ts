@@ -138,7 +138,7 @@ export class QueueClient implements WorkQueue {
     return this.#error ?? this.#lostFile;
   }
 
-  /** What may cost items although the store works, such as a server that keeps nothing on disk; null: nothing. */
+  /** The risk of losing items although the store works, such as a server that keeps nothing on disk; null: none. */
   get warning(): string | null {
     return this.#warning;
   }

@@ -77,7 +77,7 @@ export async function fail(
   await backend.moveToFailed(asMinimal(id), reason, false, lock, false, { failedReason: reason, ...fields });
 }
 
-/** What an earlier call with the same token has made of an item that is no longer claimed with it. */
+/** Tells how an earlier call with the same token has settled an item that is no longer claimed with it. */
 export async function settledBefore(reached: BrokerAccess, id: string, lock: string): Promise<Nacked> {
   const [found] = await readJobs(reached, [id]);
   if (found?.job.processedBy !== lock) return 'lost';

@@ -80,7 +80,7 @@ export class FileWatch {
     let stamp = stampOf(this.#path);
     await this.#read();
     if (since === null) return;
-    // What is saved during the reading may be in what was read, so that nothing else would tell of it.
+    // The reading may already have a change that is saved during it, so that nothing else would tell of the change.
     for (let tries = 0; tries < 3 && stampOf(this.#path) !== stamp; tries += 1) {
       this.#known = undefined;
       stamp = stampOf(this.#path);
@@ -145,7 +145,7 @@ export class HotEdit {
   /** Files that were saved a moment ago, and the end of that moment. */
   readonly #saved: Set<string> = new Set();
   #together: Timer | null = null;
-  /** What was said of files that workers had touched. */
+  /** The news already told of files that workers had touched. */
   readonly #told: Set<string> = new Set();
 
   /**

@@ -74,7 +74,7 @@ export interface MemoryHost {
   readonly maxQueueBytes: number;
   /** Returns the bytes of answers that have not left the process. */
   unsentBytes(): number;
-  /** What was held back may have room. */
+  /** Tells that items held back may have room. */
   onRoom(): void;
   /** `heldBack` has become undefined. */
   onChange(): void;
@@ -100,7 +100,7 @@ export class Memory {
     return Math.round(entered + made + expected + leaving + this.#host.unsentBytes());
   }
 
-  /** What it has held back in the last seconds; undefined: nothing. */
+  /** The limit that has held items back in the last seconds; undefined: none has. */
   get heldBack(): EngineStatus['heldBack'] {
     return this.#held ? { limitBytes: 2 * this.#half, refuses: this.#held.refuses } : undefined;
   }

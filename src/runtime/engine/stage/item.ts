@@ -132,7 +132,7 @@ export interface Item extends WireItem {
   passed: boolean;
   /** The item that forked, if this is one of its branches; null for a request and for a shadow's copy. */
   readonly parent: Item | null;
-  /** What the gathering nodes on its way did; null if it has passed none. */
+  /** The report of the gathering nodes on its way; null if it has passed none. */
   gathered: GatherReport | null;
   /** The further stages that the item passes together with the present one, see hops.ts. Chosen when a worker gets it. */
   hops: readonly Hop[];

@@ -13,7 +13,7 @@ export interface Portion {
 export class Divider {
   readonly #portions: readonly (Portion & { readonly hash: number })[];
   readonly #total: number;
-  /** What each portion still has to get, in percent of a request. Together they are 0. */
+  /** The debt to each portion, in percent of a request. Together they are 0. */
   readonly #owed: number[];
 
   constructor(portions: readonly Portion[]) {

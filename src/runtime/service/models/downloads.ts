@@ -1,5 +1,5 @@
 /**
- * The downloads of this process. One runs at a time. Who asks for files that one in progress brings anyway, shares it; other
+ * The downloads of this process. One runs at a time. A request for files that one in progress brings anyway shares it; other
  * processes with the same folder wait for each other.
  */
 import { mkdir, rename, rm } from 'node:fs/promises';
@@ -111,7 +111,7 @@ export class Downloads {
     return [...this.#open].find(({ text }) => text === model)?.view ?? this.#ended.get(model) ?? null;
   }
 
-  /** Ends the downloads of a model. What has come stays for the next one. */
+  /** Ends the downloads of a model. The bytes that have come stay for the next one. */
   cancel(model: string): boolean {
     const found = [...this.#open].filter(({ text }) => text === model);
     for (const { abort } of found) abort.abort();

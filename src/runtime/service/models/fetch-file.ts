@@ -68,7 +68,7 @@ async function fill(fetch: FileFetch): Promise<void> {
   }
 }
 
-/** Writes the rest of the file from a byte on. What has come stays, whatever ends it. */
+/** Writes the rest of the file from a byte on. The bytes that have come stay, whatever ends it. */
 async function append({
   file,
   part,

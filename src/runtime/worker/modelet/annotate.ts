@@ -12,7 +12,7 @@ export interface AnnotateOptions {
   readonly maxMegapixels?: number;
 }
 
-/** What this file uses of sharp beside decoding. */
+/** The part of sharp that this file uses beside decoding. */
 interface Composer {
   composite(over: readonly { readonly input: Buffer }[]): Composer;
   removeAlpha(): Composer;

@@ -46,7 +46,7 @@ export interface ModeletMetrics {
   histogram(name: string, options?: HistogramOptions): ModeletHistogram;
 }
 
-/** What a modelet keeps of a key between its items. */
+/** The values that a modelet keeps of a key between its items. */
 export type KeyState = Record<string, unknown>;
 
 /** Tells a modelet where it runs. */

@@ -5,7 +5,7 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 
 export interface ModelFile {
-  /** What its exporter has written into it, such as the `names` of classes by Ultralytics. */
+  /** The notes that its exporter has written into it, such as the `names` of classes by Ultralytics. */
   readonly metadata: ReadonlyMap<string, string>;
   /** By the name of a value, the operator that makes it. */
   readonly nodes: ReadonlyMap<string, ModelNode>;

@@ -17,7 +17,7 @@ export interface PlacedPicture extends ItemParts {
 
 type Colours = readonly number[];
 
-/** What is taken from each colour, of numbers from 0 to 1, and by what it is then divided: red, green, blue. */
+/** The mean that is taken from each colour, in numbers from 0 to 1, and the divisor of the rest: red, green, blue. */
 const VALUES: Readonly<Record<string, readonly [mean: Colours, std: Colours]>> = {
   unit: [[0], [1]],
   signed: [[0.5], [0.5]],

@@ -62,7 +62,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
   readonly #work: Workload<T>;
   /** Its process, or its next one. */
   readonly process: ProcessView;
-  /** What the process has to do. */
+  /** The task of the process. */
   readonly work: WorkView;
   /** Reports of the present process. */
   #facts: WorkerFacts;

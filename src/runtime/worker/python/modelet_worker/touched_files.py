@@ -17,7 +17,7 @@ class TouchedFiles:
     def __init__(self) -> None:
         # Stamps by path, of the files as they were when they were first touched.
         self._stamps: Dict[str, str] = {}
-        # What the modelet writes itself must not make it start again.
+        # Files that the modelet writes itself must not make it start again.
         self._written: Set[str] = set()
         self._open = io.open
         self._is_open = False
