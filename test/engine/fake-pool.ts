@@ -32,6 +32,8 @@ export class FakePool implements StagePool {
   definition: StageDefinition;
   readonly pinWarnings: readonly string[] = [];
   readonly cancelled: RequestNumber[] = [];
+  /** The items that its workers got, each with the process that got it. */
+  readonly began: { readonly id: RequestNumber; readonly key: number; readonly process: object }[] = [];
   /** The messages about parts that its workers got. */
   readonly taken: string[] = [];
   /** Deadlines of the calls of close. */
@@ -255,7 +257,11 @@ export class FakePool implements StagePool {
     assert.deepEqual(others, [], 'an item that must run alone got company');
     assert.ok(batch.items.length > 0, 'an empty batch');
     this.#held[worker]?.push(batch);
-    for (const item of batch.items) this.#made.set(item, this.makes(item, worker));
+    const process = this.#lives[worker] ?? {};
+    for (const item of batch.items) {
+      this.#made.set(item, this.makes(item, worker));
+      this.began.push({ id: item.id, key: item.key, process });
+    }
   }
 
   get #places(): number {

@@ -26,6 +26,10 @@ interface Lane {
   home: Home | null;
   /** Number of this stay at a worker. A worker that sees another number begins with an empty state. */
   tenure: number;
+  /** The process that has the running item, or had the last. */
+  life: object | null;
+  /** The process that has the key's state: it has answered an item of this stay. */
+  keeper: object | null;
   /** The first waiting item among the ready items of the home; null: it is not ready. */
   ready: FifoNode<Item> | null;
   /** Its place among the idle lanes; null: it has items. */
@@ -37,6 +41,8 @@ class Home {
   readonly ready: PriorityFifo<Item> = new PriorityFifo();
   /** Number of its lanes. */
   keys = 0;
+  /** Number of its lanes whose state the present process has. */
+  kept = 0;
   /** The present process; null before the first. */
   life: object | null = null;
   /** Time since which no process serves; null while one does. */
@@ -110,15 +116,17 @@ export class KeyLanes {
   began(item: Item): void {
     const lane = this.#laneOf(item.key);
     lane.running = item;
+    lane.life = lane.home?.life ?? null;
     item.tenure = lane.tenure;
     this.#refresh(lane);
   }
 
-  /** Notes that no worker has the item any more. */
-  ended(item: Item): void {
+  /** Notes that no worker has the item any more. @param answered whether a worker has answered it */
+  ended(item: Item, answered: boolean): void {
     const lane = this.#lanes.get(item.key);
     if (lane?.running !== item) return;
     lane.running = null;
+    if (answered) this.#noteKept(lane);
     this.#refresh(lane);
   }
 
@@ -187,14 +195,27 @@ export class KeyLanes {
       home.goneSince ??= now;
       return home;
     }
-    if (home.life !== null && home.life !== life) this.#lost += home.keys;
+    if (home.life !== life) this.#loseStates(home);
     home.life = life;
     home.goneSince = null;
     return home;
   }
 
+  /** Notes that the process of a lane has the key's state, or had it: the process may have been replaced meanwhile. */
+  #noteKept(lane: Lane): void {
+    if (lane.keeper === lane.life) return;
+    lane.keeper = lane.life;
+    if (hasState(lane)) (lane.home as Home).kept += 1;
+    else this.#lost += 1;
+  }
+
+  #loseStates(home: Home): void {
+    this.#lost += home.kept;
+    home.kept = 0;
+  }
+
   #abandon(home: Home): void {
-    if (home.life !== null) this.#lost += home.keys;
+    this.#loseStates(home);
     home.isAbandoned = true;
     for (const { key } of home.ready) this.#refresh(this.#laneOf(key));
   }
@@ -210,7 +231,11 @@ export class KeyLanes {
   #laneOf(key: number): Lane {
     const known = this.#lanes.get(key);
     if (known) return known;
-    const lane: Lane = { key, waiting: new Fifo(), running: null, home: null, tenure: 0, ready: null, idle: null };
+    const [none, nowhere] = [
+      { running: null, ready: null, idle: null },
+      { home: null, life: null, keeper: null },
+    ];
+    const lane: Lane = { key, waiting: new Fifo(), tenure: 0, ...none, ...nowhere };
     this.#lanes.set(key, lane);
     return lane;
   }
@@ -222,7 +247,10 @@ export class KeyLanes {
       lane.home?.ready.remove(lane.ready);
       lane.ready = null;
     }
-    if (!lane.running && lane.home?.isAbandoned) lane.home = null;
+    if (!lane.running && lane.home?.isAbandoned) {
+      lane.home = null;
+      lane.keeper = null;
+    }
     this.#noteIdle(lane, lane.running === null && lane.waiting.size === 0);
     if (!first || lane.ready) return;
     lane.home ??= this.#newHome(lane);
@@ -265,11 +293,19 @@ export class KeyLanes {
   }
 
   #forget(lane: Lane): void {
-    if (lane.home) lane.home.keys -= 1;
+    if (lane.home) {
+      lane.home.keys -= 1;
+      if (hasState(lane)) lane.home.kept -= 1;
+    }
     if (lane.idle) this.#idle.remove(lane.idle.node);
     this.#homeless.delete(lane);
     this.#lanes.delete(lane.key);
   }
+}
+
+/** Whether the process at the lane's home has the key's state. */
+function hasState({ home, keeper }: Lane): boolean {
+  return home !== null && !home.isAbandoned && keeper !== null && keeper === home.life;
 }
 
 function isOverdue({ goneSince }: Home, now: number): boolean {

@@ -284,7 +284,7 @@ export class Stage implements RouteStage {
     const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
     const again: Item[] = [];
     batch.items.forEach((item, index) => {
-      this.#queue.keys?.ended(item);
+      this.#queue.keys?.ended(item, true);
       const reply = replies[index] as WireItem;
       if (runsAgain && reply.together) {
         again.push(item);
@@ -336,7 +336,7 @@ export class Stage implements RouteStage {
   #end(items: readonly Item[]): Item[] {
     return items.flatMap((item) => {
       this.#host.onStopped(item);
-      this.#queue.keys?.ended(item);
+      this.#queue.keys?.ended(item, false);
       if (item.run) return this.#singleFlight?.end(item.run) ?? [];
       return leavesWorker(item) ? [item] : [];
     });
