@@ -1,6 +1,7 @@
 /** The tables of the dashboard: workers, gates, errors by stage and code, and what happened. */
 
-import { bytes, clock, count, percent, text } from './dashboard-words.js';
+import { clock, text } from './dashboard-words.js';
+import { bytes, count, percent } from './figures.js';
 import { list, setKind, setText, setTitle } from './sidebar-dom.js';
 
 function make(tag, className = '') {

@@ -2,10 +2,12 @@
  * The dashboard of a runtime: takes the events of its history, and draws them as charts and tables. Inserts all text as
  * text, never as HTML.
  */
+
 import { makeChart } from './dashboard-charts.js';
 import { listen } from './dashboard-events.js';
 import { errorsOf, makeErrors, makeEvents, makeGates, makeWorkers } from './dashboard-tables.js';
-import { count, duration, loadTexts, percent, text } from './dashboard-words.js';
+import { loadTexts, text } from './dashboard-words.js';
+import { count, duration, percent } from './figures.js';
 import { list, setKind, setShown, setText } from './sidebar-dom.js';
 
 /** Time that the page shows. */

@@ -1,5 +1,6 @@
 /** Shows one deployed gate live: why it is open or closed, its numbers, and buttons to control it. */
-import { button, count, duration, el, icon, list, said, setKind, setShown, setText, setTitle } from './sidebar-dom.js';
+import { count, duration } from './figures.js';
+import { button, el, icon, list, said, setKind, setShown, setText, setTitle } from './sidebar-dom.js';
 
 const FIGURES = ['budget', 'baseline', 'quota', 'maxSys'];
 const FACTS = ['source', 'inFlight', 'waiting', 'store', 'refusal', 'lost', 'stage'];

@@ -2,8 +2,9 @@
  * The live parts of a gate's dialog: takes a test reading with the settings in the form, and shows the state of the
  * deployed gate. Attaches `window.modelet.gatePanel`. A module, because it imports gate-live.js.
  */
+import { count } from './figures.js';
 import { makeGate, orderGate } from './gate-live.js';
-import { count, said } from './sidebar-dom.js';
+import { said } from './sidebar-dom.js';
 
 const INTERVAL_MS = 1000;
 const SECRETS = ['token', 'username', 'password'];

@@ -1,5 +1,6 @@
 /** The row of the sidebar that says which function nodes block Node-RED, with the button that makes a stage of such a node. */
-import { duration, el, list, setShown, setText, text } from './sidebar-dom.js';
+import { duration } from './figures.js';
+import { el, list, setShown, setText, text } from './sidebar-dom.js';
 
 /** Set in the browser by a user who does not want to see the row. */
 const HIDDEN_KEY = 'modelet-sidebar-no-blocking';

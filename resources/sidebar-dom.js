@@ -1,10 +1,9 @@
 /**
- * Drawing helpers of the sidebar: elements that are made once and updated in place, formatted numbers, and curves.
+ * Drawing helpers of the sidebar: elements that are made once and updated in place, and curves.
  * Inserts all text as text, never as HTML, because names and errors come from users and their code.
  */
 
 const SVG = 'http://www.w3.org/2000/svg';
-const NONE = '\u2013';
 /** How much time a curve shows. */
 export const SPAN_MS = 60000;
 
@@ -95,32 +94,6 @@ export function button(className, iconName, title, onClick) {
     onClick();
   });
   return element;
-}
-
-function digits(value) {
-  if (value >= 100 || value === 0) return String(Math.round(value));
-  return value >= 10 ? String(Math.round(value * 10) / 10) : String(Math.round(value * 100) / 100);
-}
-
-export function count(value) {
-  if (value === null || value === undefined) return NONE;
-  if (value >= 1e6) return `${digits(value / 1e6)}M`;
-  return value >= 1e4 ? `${digits(value / 1e3)}k` : digits(value);
-}
-
-export function duration(ms) {
-  if (ms === null || ms === undefined) return NONE;
-  if (ms < 1000) return `${digits(ms)} ms`;
-  return ms < 120000 ? `${digits(ms / 1000)} s` : `${Math.round(ms / 60000)} min`;
-}
-
-export function bytes(value) {
-  if (value === null || value === undefined) return NONE;
-  return value >= 2 ** 30 ? `${digits(value / 2 ** 30)} GB` : `${Math.round(value / 2 ** 20)} MB`;
-}
-
-export function percent(part) {
-  return part === null || part === undefined ? NONE : `${Math.round(part * 100)} %`;
 }
 
 /** A curve of parts of a whole over the last minute; `draw` takes `[{at, part}]` and the time that is now, in ms. */

@@ -1,20 +1,6 @@
 /** Draws the sections of the sidebar: runtimes with their pipelines, CPU cores, the slowest requests. */
-import {
-  bytes,
-  count,
-  duration,
-  el,
-  icon,
-  list,
-  percent,
-  said,
-  setKind,
-  setShown,
-  setStyle,
-  setText,
-  setTitle,
-  text,
-} from './sidebar-dom.js';
+import { bytes, count, duration, percent } from './figures.js';
+import { el, icon, list, said, setKind, setShown, setStyle, setText, setTitle, text } from './sidebar-dom.js';
 import { makeStage } from './sidebar-stage.js';
 
 /** The parts of a request's time, in order. */

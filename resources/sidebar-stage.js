@@ -1,10 +1,8 @@
 /** Draws one stage in the sidebar: its state, queue, batches and workers. */
+import { bytes, count, duration } from './figures.js';
 import {
   button,
-  bytes,
-  count,
   curve,
-  duration,
   el,
   icon,
   list,

@@ -1,5 +1,6 @@
 /** Begins the sidebar: what is wrong in sentences with the buttons that help, and where items spend the most time. */
-import { duration, el, list, said, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
+import { duration } from './figures.js';
+import { el, list, said, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
 
 /** Number of sentences after the first that are never folded away: the stages have to stay in sight. */
 const UNFOLDED = 1;
