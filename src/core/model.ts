@@ -66,6 +66,34 @@ export interface Batching {
   readonly maxBatchSize: number;
   /** 0..60000; unused by `greedy`. */
   readonly maxWaitMs: number;
+  /** Absent: only the number of its items limits a batch. */
+  readonly costs?: BatchCosts;
+}
+
+/** How the costs of its items limit and form a batch. */
+export interface BatchCosts {
+  /** `bytes` of the encoded payload, or the message property that has the cost of an item. */
+  readonly by: string;
+  /** Most that a batch may cost; 0: no limit. An item that costs more runs alone. */
+  readonly most: number;
+  /**
+   * Whether the model fills up all items of a batch to the longest: a batch then costs its number of items times the cost
+   * of the longest, and prefers items of similar cost.
+   */
+  readonly padded: boolean;
+}
+
+/** The cost that an item has without a message property: the size of its payload. */
+export const COST_IN_BYTES = 'bytes';
+
+/** The cost of an item whose message names none. */
+export const NO_COST = -1;
+
+/** Returns the cost that a value stands for: a number of at least 0, or a text of one. */
+export function itemCostOf(value: unknown): number {
+  const isNumber = typeof value === 'number' || (typeof value === 'string' && value.trim() !== '');
+  const cost = isNumber ? Number(value) : NO_COST;
+  return cost >= 0 && cost < Number.POSITIVE_INFINITY ? cost : NO_COST;
 }
 
 /** A stage without a batcher in front runs single items. */

@@ -4,7 +4,7 @@
  */
 import type { Deadline } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { Outcome, Payload, StageTiming } from '../core/model.ts';
+import { NO_COST, type Outcome, type Payload, type StageTiming } from '../core/model.ts';
 import { CODEC } from '../wire/codec/codec.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
 import { decodeFrame, encodeFrame, type ItemFrame, type WireItem } from '../wire/frames/frames.ts';
@@ -40,8 +40,10 @@ export function encodeWork(work: RemoteWork, toServer: (deadline: Deadline) => n
   const sent = work.items.map(({ id, deadline, priority, payload, meta, streams }) => {
     return { ...bareItem(id, payload), deadline: toServer(deadline), priority, meta, streams };
   });
-  const head = { codec: CODEC.bytes, bytes: Buffer.from(JSON.stringify(work.row)) };
-  return encode({ type: 'batch', batch: 0, items: [bareItem(HEAD, head), ...sent] });
+  const row = { codec: CODEC.bytes, bytes: Buffer.from(JSON.stringify(work.row)) };
+  const costs = work.items.map(({ cost }) => cost);
+  const meta = costs.some((cost) => cost !== NO_COST) ? Buffer.from(JSON.stringify(costs)) : null;
+  return encode({ type: 'batch', batch: 0, items: [{ ...bareItem(HEAD, row), meta }, ...sent] });
 }
 
 /** @throws ModeletError `protocol_error` */
@@ -50,10 +52,14 @@ export function decodeWork(payload: Payload, fromServer: (time: number) => Deadl
   if (head?.id !== HEAD) throw new ModeletError('protocol_error', 'a batch without the row of its stages');
   if (items.length === 0) return { tag: 'check', deadline: fromServer(head.deadline) };
   const row = JSON.parse(Buffer.from(head.payload.bytes).toString()) as string[];
-  return { tag: 'batch', items: items.map((item) => ({ ...item, deadline: fromServer(item.deadline) })), row };
+  const costs = head.meta ? (JSON.parse(Buffer.from(head.meta).toString()) as number[]) : [];
+  const sent = items.map((item, index) => {
+    return { ...item, deadline: fromServer(item.deadline), cost: costs[index] ?? NO_COST };
+  });
+  return { tag: 'batch', items: sent, row };
 }
 
-/** Number of the first item of a job, which carries the row of a batch or the deadline of a check. No request has it. */
+/** Number of the first item of a job, which carries the row and the costs of a batch, or the deadline of a check. No request has it. */
 const HEAD = 0;
 const NOTHING = new Uint8Array();
 

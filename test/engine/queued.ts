@@ -21,6 +21,7 @@ export function queued(id: number, arrivedAt: number, overrides: Partial<WireIte
     memory: NO_MEMORY,
     arrivedAt,
     state: MOVING,
+    passedBy: 0,
     lookup: null,
     run: null,
     wantsParts: false,

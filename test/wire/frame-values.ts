@@ -44,6 +44,7 @@ export const wireItem: fc.Arbitrary<WireItem> = record({
   sticky: uint32,
   key: uint32,
   tenure: uint32,
+  cost: fc.oneof(fc.constant(-1), fc.double({ min: 0, noNaN: true, noDefaultInfinity: true })),
   payload: record({ codec: fc.nat({ max: 255 }), bytes: content }),
   meta: fc.oneof(fc.constant(null), fc.uint8Array({ minLength: 1, maxLength: 30 })),
   timings: fc.array(timing, { maxLength: 3 }),
@@ -101,8 +102,9 @@ export function meaning(frame: Frame): unknown {
     type: frame.type,
     ...(frame.type === 'batch' || frame.type === 'reply' ? { batch: frame.batch } : {}),
     ...(frame.type === 'reply' ? { runMs: frame.runMs } : {}),
-    items: frame.items.map(({ payload, meta, routeRef, stageRef, part, tenure, ...rest }) => ({
+    items: frame.items.map(({ payload, meta, routeRef, stageRef, part, tenure, cost, ...rest }) => ({
       ...rest,
+      cost: frame.type === 'submit' ? cost : null,
       slot: { submit: routeRef, taps: stageRef, recalled: stageRef, parts: part, batch: tenure }[frame.type as string],
       codec: payload.codec,
       bytes: Buffer.from(payload.bytes).toString('hex'),
@@ -127,6 +129,7 @@ export function item(overrides: Partial<WireItem> = {}): WireItem {
     sticky: 0,
     key: 0,
     tenure: 0,
+    cost: -1,
     payload: { codec: 1, bytes: Buffer.from('{}') },
     meta: null,
     timings: [],

@@ -5,7 +5,7 @@
  */
 import { type Clock, type Deadline, deadlineAfter } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { FIRST_NUMBER, type LogRecord, type Payload, type RequestNumber } from '../../core/model.ts';
+import { FIRST_NUMBER, type LogRecord, NO_COST, type Payload, type RequestNumber } from '../../core/model.ts';
 import type { RequestReading } from '../../core/readings.ts';
 import { Refusals } from '../../observe/log/refusals.ts';
 import { FailedRequests } from '../../observe/meters/failed-requests.ts';
@@ -36,6 +36,8 @@ export interface SubmitRequest extends Caller {
   readonly sticky?: number;
   /** Hash of the request's key. Default: none. */
   readonly key?: number;
+  /** What it adds to the cost of a batch. Default: not known. */
+  readonly cost?: number;
   /** JSON of the message properties, other than the payload, that stages may read. */
   readonly meta: Uint8Array | null;
 }
@@ -207,7 +209,7 @@ export function shuttingDown(): ModeletError {
 
 /** @param id the number that the ledger gave the request */
 function toItem(request: SubmitRequest, id: RequestNumber, routeRef: number): WireItem {
-  const { payload, deadline, priority, patient, group, sticky = 0, key = 0, meta, onPart } = request;
+  const { payload, deadline, priority, patient, group, sticky = 0, key = 0, cost = NO_COST, meta, onPart } = request;
   const streams = onPart !== undefined;
-  return { ...bareItem(id, payload), routeRef, deadline, priority, patient, streams, group, sticky, key, meta };
+  return { ...bareItem(id, payload), routeRef, deadline, priority, patient, streams, group, sticky, key, cost, meta };
 }

@@ -1,10 +1,11 @@
 /**
  * Encodes items as the body of a frame:
  *
- *   items x 48-byte record, their stage timings, their metas, their payloads (each padded to 8)
- *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams, 8 together) | u8 codec
- *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 key
+ *   items x 48-byte record, their stage timings, their costs, their metas, their payloads (each padded to 8)
+ *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams, 8 together, 16 costs)
+ *          | u8 codec | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 key
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
+ *   cost   f64 cost of an item with the flag `costs`, which only `submit` frames have
  *   meta   JSON of the topic, id, key and options of a message, for stages that want them besides the payload; in outcomes of a
  *          gather report
  *
@@ -15,7 +16,14 @@
  */
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { Outcome, Payload, RequestNumber, SavedRun, StageTiming } from '../../core/model.ts';
+import {
+  NO_COST,
+  type Outcome,
+  type Payload,
+  type RequestNumber,
+  type SavedRun,
+  type StageTiming,
+} from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
@@ -31,6 +39,7 @@ const OK = 1;
 const PATIENT = 2;
 const STREAMS = 4;
 const TOGETHER = 8;
+const COSTS = 16;
 /** Payloads below this size, in bytes, are copied into the frame; larger ones are separate buffers. */
 const COPY_BELOW = 65_536;
 
@@ -64,6 +73,8 @@ export interface WireItem {
   readonly key: number;
   /** In `batch` frames: number of the key's stay at this worker; 0: the item has no key. */
   tenure: number;
+  /** In `submit` frames: what the item adds to the cost of a batch, as its message says; `NO_COST`: it says nothing. */
+  readonly cost: number;
   payload: Payload;
   /**
    * JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. In outcomes: JSON of what the nodes that gather
@@ -92,6 +103,7 @@ export function bareItem(id: RequestNumber, payload: Payload): WireItem {
     sticky: 0,
     key: 0,
     tenure: 0,
+    cost: NO_COST,
     meta: null,
     timings: [],
   };
@@ -100,11 +112,13 @@ export function bareItem(id: RequestNumber, payload: Payload): WireItem {
 /** A field that only one type of frame has. The record has one slot for all of them; elsewhere they are 0. */
 export type FrameField = 'routeRef' | 'stageRef' | 'part' | 'tenure';
 
-/** Returns the size of an item in a frame, in bytes, to keep frames below the limit. */
-export function itemLength(item: WireItem): number {
-  return (
-    RECORD + item.timings.length * TIMING + padded(item.meta?.byteLength ?? 0) + padded(item.payload.bytes.byteLength)
-  );
+/**
+ * Returns the size of an item in a frame, in bytes, to keep frames below the limit.
+ * @param field see `writeItems`
+ */
+export function itemLength(item: WireItem, field: FrameField | null = null): number {
+  const beside = item.timings.length * TIMING + (hasCost(item, field) ? COST : 0) + padded(item.meta?.byteLength ?? 0);
+  return RECORD + beside + padded(item.payload.bytes.byteLength);
 }
 
 /**
@@ -120,8 +134,8 @@ export function writeItems(
   let length = head;
   let copied = head;
   for (const item of items) {
-    length += itemLength(item);
-    copied += itemLength(item) - (passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0);
+    length += itemLength(item, field);
+    copied += itemLength(item, field) - (passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0);
   }
   const buffer = Buffer.allocUnsafe(copied);
   buffer.fill(0, 0, head);
@@ -130,6 +144,7 @@ export function writeItems(
   let offset = head;
   for (const item of items) offset = writeRecord(buffer, offset, item, field);
   for (const item of items) for (const timing of item.timings) offset = writeTiming(buffer, offset, timing);
+  if (field === 'routeRef') offset = writeCosts(buffer, offset, items, field);
   for (const item of items) if (item.meta) offset = writePadded(buffer, offset, item.meta);
 
   const parts: Uint8Array[] = [];
@@ -149,6 +164,14 @@ export function writeItems(
 
 const PAD = Buffer.alloc(8);
 
+/** Size of a cost, in bytes. */
+const COST = 8;
+
+/** Workers get no costs: the engine has formed the batch. */
+function hasCost({ cost }: WireItem, field: FrameField | null): boolean {
+  return field === 'routeRef' && cost >= 0;
+}
+
 function passesBeside(item: WireItem): boolean {
   return item.payload.bytes.byteLength >= COPY_BELOW;
 }
@@ -158,8 +181,8 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem, field: Fram
   buffer.writeDoubleLE(item.deadline, offset + 8);
   buffer.writeInt32LE(item.priority, offset + 16);
   buffer.writeUInt32LE(field === null ? 0 : item[field], offset + 20);
-  buffer[offset + 24] =
-    (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0) | (item.together ? TOGETHER : 0);
+  const flags = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
+  buffer[offset + 24] = flags | (item.together ? TOGETHER : 0) | (hasCost(item, field) ? COSTS : 0);
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
   buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
@@ -168,6 +191,10 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem, field: Fram
   buffer.writeUInt32LE(item.sticky, offset + 40);
   buffer.writeUInt32LE(item.key, offset + 44);
   return offset + RECORD;
+}
+
+function writeCosts(buffer: Buffer, offset: number, items: readonly WireItem[], field: FrameField): number {
+  return items.reduce((at, item) => (hasCost(item, field) ? buffer.writeDoubleLE(item.cost, at) : at), offset);
 }
 
 function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number {
@@ -185,8 +212,10 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
   const records = head + count * RECORD;
   if (records > frame.byteLength) throw malformed(`${count} items do not fit`);
   let timingsAt = records;
-  let metasAt = records;
-  for (let index = 0; index < count; index += 1) metasAt += frame.readUInt16LE(head + index * RECORD + 26) * TIMING;
+  let costsAt = records;
+  for (let index = 0; index < count; index += 1) costsAt += frame.readUInt16LE(head + index * RECORD + 26) * TIMING;
+  let metasAt = costsAt;
+  for (let index = 0; index < count; index += 1) metasAt += costLength(frame, head + index * RECORD);
   let payloadsAt = metasAt;
   for (let index = 0; index < count; index += 1) payloadsAt += padded(frame.readUInt32LE(head + index * RECORD + 32));
 
@@ -213,16 +242,23 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
       sticky: frame.readUInt32LE(at + 40),
       key: frame.readUInt32LE(at + 44),
       tenure: slot(frame, at, field === 'tenure'),
+      cost: costLength(frame, at) > 0 ? frame.readDoubleLE(costsAt) : NO_COST,
       payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
       meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),
       timings: readTimings(frame, timingsAt, timings),
     });
     timingsAt += timings * TIMING;
+    costsAt += costLength(frame, at);
     metasAt += padded(metaLength);
     payloadsAt += padded(payloadLength);
   }
   if (payloadsAt !== frame.byteLength) throw malformed('its length is not that of its items');
   return items;
+}
+
+/** Returns the bytes of the cost of the item whose record is at `at`. */
+function costLength(frame: Buffer, at: number): number {
+  return ((frame[at + 24] as number) & COSTS) === 0 ? 0 : COST;
 }
 
 /** Returns the field that only one type of frame has. */

@@ -3,9 +3,10 @@
  * what the last batches tell: run times for planning, sizes for display, and an input to test the stage with.
  */
 import type { Clock, Deadline, Timer } from '../../../core/clock.ts';
-import type { Batching, Payload } from '../../../core/model.ts';
+import type { BatchCosts, Batching, Payload } from '../../../core/model.ts';
 import type { BatchReason } from '../../../core/readings.ts';
 import { Growth } from '../routes/memory.ts';
+import { areFull, chooseByCost } from './batch-costs.ts';
 import { type Item, isAlone } from './item.ts';
 
 /** The facts that a policy decides by. Times are on the engine's clock. */
@@ -59,34 +60,62 @@ function leaveAt(at: Deadline, queue: QueueView, now: number, reason: BatchReaso
 /** Payload bytes at which a batch is full at any count: it must fit into a frame and into two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
 
-/** The items that a batch may have. */
-export interface BatchSource extends Pick<QueueView, 'oldestAt' | 'newestAt'> {
+/** The items that a batch may have, in the order of the queue, and others that must run alone. */
+export interface BatchSource extends Pick<QueueView, 'oldestAt' | 'newestAt'>, Iterable<Item> {
   readonly batchable: number;
   /** Takes up to `count` items that `claim` gets for a worker, in order. `claim` may remove another item. */
-  take(count: number, claim: (item: Item) => boolean): Item[];
+  take(count: number, claim: (item: Item) => boolean, costs?: BatchCosts): Item[];
 }
 
-/** Takes up to `count` items that may share a batch and that `claim` gets; `remove` must take an item out of `items`. */
+/** Which items a batch takes. */
+interface BatchWish {
+  /** Most items. */
+  readonly count: number;
+  readonly costs: BatchCosts | undefined;
+  /** Gets an item for a worker. */
+  claim(item: Item): boolean;
+}
+
+/** Takes items that may share a batch; `remove` must take an item out of `items`. */
 export function takeFrom(
   items: Iterable<Item>,
-  count: number,
-  claim: (item: Item) => boolean,
+  { count, costs, claim }: BatchWish,
   remove: (item: Item) => void,
 ): Item[] {
   const taken: Item[] = [];
   let bytes = 0;
+  const hasRoom = ({ payload }: Item): boolean =>
+    taken.length === 0 || bytes + payload.bytes.byteLength <= FULL_BATCH_BYTES;
+  const join = (item: Item): boolean => {
+    if (!claim(item)) return false;
+    bytes += item.payload.bytes.byteLength;
+    remove(item);
+    taken.push(item);
+    return true;
+  };
+  if (costs) {
+    // An item that was claimed before may have taken another one into its run.
+    const isThere = ({ state }: Item): boolean => state.tag === 'queued';
+    chooseByCost(batchableOf(items), count, costs, (item) => isThere(item) && hasRoom(item) && join(item));
+    return taken;
+  }
   for (const item of items) {
     if (taken.length === count) break;
     if (isAlone(item)) continue;
-    const size = item.payload.bytes.byteLength;
     // Asked before `claim`: a claimed item must be taken.
-    if (taken.length > 0 && bytes + size > FULL_BATCH_BYTES) break;
-    if (!claim(item)) continue;
-    bytes += size;
-    remove(item);
-    taken.push(item);
+    if (!hasRoom(item)) break;
+    join(item);
   }
   return taken;
+}
+
+function* batchableOf(items: Iterable<Item>): Iterable<Item> {
+  for (const item of items) if (!isAlone(item)) yield item;
+}
+
+function* both(taken: Iterable<Item>, waiting: Iterable<Item>): Iterable<Item> {
+  yield* taken;
+  yield* batchableOf(waiting);
 }
 
 /** The items that go to a worker now, and the reason. */
@@ -153,20 +182,26 @@ export class BatchFormer {
   /** Takes the items that leave together now; sets the fill timer if they must wait for more. */
   take(queue: BatchSource, batching: Batching, claim: (item: Item) => boolean): TakenItems {
     if (queue.batchable === 0) return NOTHING_LEAVES;
-    const { freeSince } = this;
-    const { batchable: length, oldestAt, newestAt } = queue;
-    const flushed = Math.min(this.#flushing, batching.maxBatchSize);
-    const decision =
-      flushed > 0
-        ? ({ go: true, size: flushed, reason: 'idle' } as const)
-        : decideBatch(batching, { length, oldestAt, newestAt, freeSince }, this.#clock.now());
+    const { costs } = batching;
+    const decision = this.#decide(queue, batching);
     if (!decision.go) {
       this.#wakeAt(decision.until);
       return NOTHING_LEAVES;
     }
-    const items = queue.take(decision.size, claim);
+    const items = queue.take(decision.size, claim, costs);
     this.#flushing = Math.max(0, this.#flushing - items.length);
-    return { items, reason: decision.reason };
+    const isFull = costs && items.length < decision.size && areFull(both(items, queue), costs);
+    return { items, reason: isFull ? 'full' : decision.reason };
+  }
+
+  #decide(queue: BatchSource, batching: Batching): BatchDecision {
+    const { freeSince } = this;
+    const { batchable: length, oldestAt, newestAt } = queue;
+    const flushed = Math.min(this.#flushing, batching.maxBatchSize);
+    if (flushed > 0) return { go: true, size: flushed, reason: 'idle' };
+    const decision = decideBatch(batching, { length, oldestAt, newestAt, freeSince }, this.#clock.now());
+    const isFull = !decision.go && batching.costs && areFull(batchableOf(queue), batching.costs);
+    return isFull ? { go: true, size: length, reason: 'full' } : decision;
   }
 
   /** Several batches may fill at a time in a keyed stage: the first to leave counts. */

@@ -143,6 +143,8 @@ export interface Item extends WireItem {
   /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
+  /** How many batches of the present stage have taken younger items, of a cost that fitted better. */
+  passedBy: number;
   /** Whether the caller wants partial results; `streams` tells this only to the last stage's worker. */
   readonly wantsParts: boolean;
   parts: number;
@@ -182,6 +184,8 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
     sticky: wire.sticky,
     key: wire.key,
     tenure: 0,
+    cost: wire.cost,
+    passedBy: 0,
     payload: wire.payload,
     meta: wire.meta,
     timings: parent === null ? wire.timings : [],

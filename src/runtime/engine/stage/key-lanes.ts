@@ -164,7 +164,8 @@ export class KeyLanes {
       batchable: arrivals.length,
       oldestAt: arrivals.reduce((oldest, at) => Math.min(oldest, at), Number.POSITIVE_INFINITY),
       newestAt: arrivals.reduce((newest, at) => Math.max(newest, at), 0),
-      take: (count, claim) => takeFrom(ready, count, claim, (item) => this.#queue.remove(item)),
+      take: (count, claim, costs) => takeFrom(ready, { count, costs, claim }, (item) => this.#queue.remove(item)),
+      [Symbol.iterator]: () => ready[Symbol.iterator](),
     };
   }
 

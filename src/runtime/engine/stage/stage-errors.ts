@@ -2,6 +2,7 @@
 
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { ModeletError } from '../../../core/errors.ts';
+import type { BatchCosts } from '../../../core/model.ts';
 import { LONGEST_KEY } from '../../../core/text.ts';
 import { type PoolHealth, RunTimeout } from '../pools/pool.ts';
 
@@ -45,6 +46,12 @@ export function answersFull(stage: string): ModeletError {
 /** For a request of which the value is missing, or unsuitable, that its key is read from. */
 export function noKey({ name: stage, modelet }: StageDefinition): ModeletError {
   const message = `stage ${stage} needs a key: msg.${modelet.keyBy} must be a text of 1 to ${LONGEST_KEY} characters, a number or a boolean`;
+  return new ModeletError('invalid_input', message, { stage });
+}
+
+/** For a request of which the value is missing, or unsuitable, that its cost is read from. */
+export function noCost(stage: string, { by }: BatchCosts): ModeletError {
+  const message = `stage ${stage} needs a cost: msg.${by} must be a number of at least 0`;
   return new ModeletError('invalid_input', message, { stage });
 }
 

@@ -5,12 +5,12 @@
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
-import { BYTES_PER_MB } from '../../../core/model.ts';
+import { type BatchCosts, BYTES_PER_MB, COST_IN_BYTES, NO_COST } from '../../../core/model.ts';
 import { PriorityFifo } from '../../../core/queues/fifo.ts';
 import { type BatchSource, takeFrom } from './batching.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
 import { KeyLanes } from './key-lanes.ts';
-import { dropped, noKey, queueFull } from './stage-errors.ts';
+import { dropped, noCost, noKey, queueFull } from './stage-errors.ts';
 
 /** An item that a full queue refused or evicted, and the reason. */
 interface SentAway {
@@ -92,6 +92,7 @@ export class StageQueue implements Iterable<Item>, BatchSource {
   push(item: Item): void {
     if (this.length === 0) this.#inOrder = true;
     item.state = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
+    item.passedBy = 0;
     this.#newestAt = item.arrivedAt;
     this.#noteQueued(item, false);
   }
@@ -113,6 +114,8 @@ export class StageQueue implements Iterable<Item>, BatchSource {
   ): SentAway | null {
     const { name, overflow } = definition;
     if (this.#keys && item.key === 0) return { item, error: noKey(definition) };
+    const { costs } = definition.batching;
+    if (costs && costs.by !== COST_IN_BYTES && item.cost === NO_COST) return { item, error: noCost(name, costs) };
     const drops = overflow === 'drop-oldest';
     const hasMemory = !entry || item.patient || (drops && this.length === 0) || host.hasMemory(item);
     if (hasMemory && (this.hasRoom(definition) || (entry ? item.patient : !drops))) {
@@ -232,8 +235,8 @@ export class StageQueue implements Iterable<Item>, BatchSource {
   }
 
   /** Takes up to `count` items that may share a batch and that `claim` gets, in order; see `takeAlone`. */
-  take(count: number, claim: (item: Item) => boolean): Item[] {
-    return takeFrom(this.#items, count, claim, (item) => this.remove(item));
+  take(count: number, claim: (item: Item) => boolean, costs?: BatchCosts): Item[] {
+    return takeFrom(this.#items, { count, costs, claim }, (item) => this.remove(item));
   }
 
   drain(): Item[] {

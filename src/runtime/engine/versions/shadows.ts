@@ -19,12 +19,13 @@ export class Shadows {
   }
 
   /** Gives a shadow of a stage a copy of a request. A shadow without room or without a worker gets none. */
-  copy({ deadline, payload, meta, key }: Item, base: RouteStage, stage: RouteStage): void {
+  copy({ deadline, payload, meta, key, cost }: Item, base: RouteStage, stage: RouteStage): void {
     if (!stage.isAvailable || !stage.hasRoom) {
       stage.meter.notServed(stage.isAvailable ? 'capacity_exceeded' : 'stage_unavailable');
       return;
     }
-    const wire = { ...bareItem(this.#nextNumber(), payload), deadline, priority: LOWEST_PRIORITY, meta, key };
+    const bare = bareItem(this.#nextNumber(), payload);
+    const wire = { ...bare, deadline, priority: LOWEST_PRIORITY, meta, key, cost };
     // A separate route, so that no route of requests waits for it.
     const copy = itemOn(soleRoute(base).leg, wire);
     copy.stage = stage;
