@@ -2,6 +2,7 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBatcher } from '../src/config/compile.ts';
 import { configure } from '../src/config/configure.ts';
+import { checkProperty } from '../src/node-red/live-nodes.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -11,7 +12,11 @@ export default function register(RED: NodeAPI): void {
     pipeline.add({
       kind: 'batcher',
       node: this,
-      config: configure('modelet-batcher', () => compileBatcher({ ...definition })),
+      config: configure('modelet-batcher', () => {
+        const config = compileBatcher({ ...definition });
+        checkProperty(RED, 'costBy', config.costBy);
+        return config;
+      }),
     });
   });
 }

@@ -2,7 +2,7 @@
 
 import type { ListenAddress } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
-import { BYTES_PER_MB } from '../core/model.ts';
+import { BYTES_PER_MB, COST_IN_BYTES } from '../core/model.ts';
 import { parseListen } from './formats/listen.ts';
 import { parseCores } from './formats/pins.ts';
 import { parseBaseUrl, parseBrokerUrl, parseKeyPrefix, parseOrigins, parsePublicPath } from './formats/urls.ts';
@@ -71,7 +71,8 @@ export const DEFAULT_LIMITS: MessageLimits = compileRuntime({});
 
 /** @throws ModeletError `config_invalid`. */
 export function compileBatcher(raw: Raw): BatcherConfig {
-  return Object.freeze(validate(batcher, raw));
+  const { costBy, ...rest } = validate(batcher, raw);
+  return Object.freeze({ ...rest, costBy: costBy.trim() || COST_IN_BYTES });
 }
 
 /** @throws ModeletError `config_invalid`. */

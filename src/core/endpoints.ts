@@ -42,6 +42,8 @@ export interface EndpointSpec {
   readonly sticky: string | null;
   /** Header that is the key of a request, in lower case; null: none. */
   readonly key: string | null;
+  /** Header that has the cost of a request, in lower case; null: none. */
+  readonly cost: string | null;
 }
 
 /** How a stream response node writes a result in parts. */

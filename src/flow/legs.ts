@@ -2,8 +2,9 @@
  * Follows the wires behind an entry as far as the engine can take an item: from stage to stage, through a fan-out whose
  * branches a node gathers, and through a switch node. Pure.
  */
+import type { Batching } from '../core/model.ts';
 import { type Choice, type Fork, failingOn, type Leg, stagesOf } from '../core/routes/route.ts';
-import { describe, describeAll } from './describe.ts';
+import { againstReads, costPropertyOf, type EntryReads, NO_READS, withStage } from './entry-reads.ts';
 import {
   type Graph,
   type GraphNode,
@@ -14,7 +15,8 @@ import {
   type SwitchNode,
 } from './graph.ts';
 import { againstItems, type PlannedJoin, senderName } from './joins.ts';
-import { againstKey, wholeUse } from './versions.ts';
+import { describe, describeAll } from './names.ts';
+import { wholeUse } from './versions.ts';
 import { findHandler, sendersTo, type Target, targetsOf } from './walk.ts';
 
 /** A leg, and how it ends. */
@@ -24,10 +26,7 @@ export interface Trail {
   readonly exit: StageNode | JoinNode | null;
   /** Nodes that also get a value of a stage, or of a node that gathers, by that node. */
   readonly taps: ReadonlyMap<string, readonly string[]>;
-  /** Message property whose value stays on one version, for all stages with versions; '' if none does. */
-  readonly sticky: string;
-  /** Message property that is the key of a message, for all stages with keys; '' if none has. */
-  readonly keyBy: string;
+  readonly reads: EntryReads;
   /** Reason why the leg ends, for people. */
   readonly end: string;
   /** Whether another stage or batcher follows, which `end` keeps out of the leg. */
@@ -47,7 +46,8 @@ interface Sender {
 }
 
 /** The nodes that the route has passed so far. */
-interface PathSoFar extends Pick<Trail, 'sticky' | 'keyBy'> {
+interface PathSoFar {
+  readonly reads: EntryReads;
   /** All nodes, to notice circles. */
   readonly nodes: readonly string[];
   /** The stages of the present leg. */
@@ -62,12 +62,13 @@ interface ConfiguredGraph {
   readonly invalid: ReadonlyMap<string, string>;
   /** Returns the first stage of a message that enters a node; undefined if none is behind it. */
   readonly stageBehind: (node: GraphNode) => StageNode | undefined;
+  readonly batching: ReadonlyMap<string, Batching>;
 }
 
 /** Most ways of one route. Each switch node multiplies them. */
 const MOST_WAYS = 64;
 
-const NOTHING_PASSED: PathSoFar = { sticky: '', keyBy: '', nodes: [], leg: [] };
+const NOTHING_PASSED: PathSoFar = { reads: NO_READS, nodes: [], leg: [] };
 
 export class Legs {
   readonly #drawn: ConfiguredGraph;
@@ -115,10 +116,10 @@ export class Legs {
     this.#unforked.clear();
   }
 
-  #from(stage: StageNode, { sticky, keyBy, nodes, leg }: PathSoFar): Trail {
+  #from(stage: StageNode, { reads, nodes, leg }: PathSoFar): Trail {
     const sender: Sender = { node: stage, output: stage.output, runtime: stage.runtime };
-    const chosenBy = { sticky: sticky || stage.sticky, keyBy: keyBy || stage.keyBy };
-    const passed = { ...chosenBy, nodes: [...nodes, stage.id], leg: [...leg, stage.id] };
+    const ofStage = withStage(reads, stage, this.#costBy(stage));
+    const passed = { reads: ofStage, nodes: [...nodes, stage.id], leg: [...leg, stage.id] };
     const alone = this.#alone(sender, stage.id, passed);
     const trail = alone ?? (stage.emits === 'list' ? this.#each(sender, passed) : this.#after(sender, passed));
     return { ...trail, leg: { ...trail.leg, stages: [stage.id, ...trail.leg.stages] } };
@@ -156,7 +157,7 @@ export class Legs {
   }
 
   /** Returns the stage that can follow a node, or the reason why none can. */
-  #next({ node, output, runtime }: Sender, target: Target, { sticky, keyBy, nodes }: PathSoFar): StageNode | string {
+  #next({ node, output, runtime }: Sender, target: Target, { reads, nodes }: PathSoFar): StageNode | string {
     if (node.watched) return 'a Complete node watches it';
     const { invalid } = this.#drawn;
     const next = this.#drawn.stageBehind(target);
@@ -168,21 +169,23 @@ export class Legs {
     if (use !== null) return `${use}, and only Node-RED has whole messages`;
     if (next.input !== output) return `stage ${next.name} reads msg.${next.input}, this one writes msg.${output}`;
     if (nodes.includes(next.id)) return `its results lead back to stage ${next.name}`;
-    if (sticky !== '' && next.sticky !== '' && sticky !== next.sticky)
-      return `stage ${next.name} chooses versions by msg.${next.sticky}, a stage before it by msg.${sticky}`;
-    return againstKey(this.#drawn.graph, next, keyBy, nodes) ?? next;
+    return againstReads(this.#drawn.graph, next, this.#costBy(next), reads, nodes) ?? next;
+  }
+
+  #costBy({ id }: StageNode): string {
+    return costPropertyOf(this.#drawn.batching.get(id));
   }
 
   /** Returns the leg that begins with a fork, or the reason why the engine cannot gather the branches. */
   #fork(sender: Sender, entries: readonly Target[], passed: PathSoFar): Trail | string {
     const branches: Trail[] = [];
-    let { sticky, keyBy } = passed;
+    let { reads } = passed;
     for (const entry of entries) {
-      const at = { ...passed, sticky, keyBy, leg: [] };
+      const at = { ...passed, reads, leg: [] };
       const next = entry.kind === 'join' ? null : this.#next(sender, entry, at);
       if (typeof next === 'string') return next;
       const branch = next ? this.#from(next, at) : ended(sender, at, [entry], '', false);
-      ({ sticky, keyBy } = branch);
+      ({ reads } = branch);
       branches.push(branch);
     }
     const [gather, ...others] = new Set(branches.flatMap(({ targets }) => targets.filter(isJoin)));
@@ -200,7 +203,7 @@ export class Legs {
     const inOrder = [...branches].sort((a, b) => names.indexOf(nameOf(a)) - names.indexOf(nameOf(b)));
     const after = this.#after(
       { node: gather, output: 'payload', runtime: sender.runtime },
-      { sticky, keyBy, nodes: [...passed.nodes, ...branches.flatMap(({ leg }) => leg.stages), gather.id], leg: [] },
+      { reads, nodes: [...passed.nodes, ...branches.flatMap(({ leg }) => leg.stages), gather.id], leg: [] },
     );
     const next: Fork<string> = {
       kind: 'fork',
@@ -236,8 +239,7 @@ export class Legs {
     const after = this.#after(
       { node: gather, output: 'payload', runtime: sender.runtime },
       {
-        sticky: branch.sticky,
-        keyBy: branch.keyBy,
+        reads: branch.reads,
         nodes: [...passed.nodes, ...stagesOf(branch.leg), gather.id],
         leg: [],
       },
@@ -302,11 +304,11 @@ export class Legs {
     this.#ways += chooser.rules.length - 1;
     if (this.#ways > MOST_WAYS) return `the route would have more than ${MOST_WAYS} ways`;
     const ways: Trail[] = [];
-    let { sticky, keyBy } = passed;
+    let { reads } = passed;
     for (const output of chooser.rules.keys()) {
-      const way = this.#way(sender, chooser, output, { ...passed, sticky, keyBy, leg: [] });
+      const way = this.#way(sender, chooser, output, { ...passed, reads, leg: [] });
       if (typeof way === 'string') return way;
-      ({ sticky, keyBy } = way);
+      ({ reads } = way);
       ways.push(way);
     }
     const [first, ...others] = ways.filter(({ exit }) => exit !== null);
@@ -324,7 +326,7 @@ export class Legs {
       ...first,
       leg: { stages: [], next },
       taps: merged(ways.map(({ taps }) => taps)),
-      ...{ sticky, keyBy },
+      reads,
       senders: [...new Set(ways.flatMap(({ senders }) => senders))],
     };
   }
@@ -339,8 +341,8 @@ export class Legs {
     if (isPlain) {
       const leg = { stages: [], next: null };
       const [end, taps] = [`one of them ${describeAll(targets).replace(/^its output /, '')}`, NO_TAPS];
-      const { sticky, keyBy } = passed;
-      return { leg, exit: null, taps, sticky, keyBy, end, unfused: false, senders: [chooser.id], targets };
+      const { reads } = passed;
+      return { leg, exit: null, taps, reads, end, unfused: false, senders: [chooser.id], targets };
     }
     if (others.length > 0) return `its output ${output + 1} goes to ${targets.map(describe).join(' and ')}`;
     const next = this.#next(sender, first, passed);
@@ -361,14 +363,14 @@ function endsLists({ settings }: JoinNode): boolean {
 
 function ended(
   { node }: Sender,
-  { sticky, keyBy }: PathSoFar,
+  { reads }: PathSoFar,
   targets: readonly Target[],
   end: string,
   unfused: boolean,
 ): Trail {
   const exit = node.kind === 'http in' ? null : node;
   const leg: Leg<string> = { stages: [], next: null };
-  return { leg, exit, taps: NO_TAPS, sticky, keyBy, end, unfused, senders: [node.id], targets };
+  return { leg, exit, taps: NO_TAPS, reads, end, unfused, senders: [node.id], targets };
 }
 
 /** Adds the nodes that get the sender's value besides the next step. */

@@ -4,6 +4,7 @@
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
 import { gathersOf, stagesOf } from '../core/routes/route.ts';
+import type { EntryReads } from './entry-reads.ts';
 import { type BatcherNode, type Graph, type GraphNode, isStep, nodesOf, type StageNode } from './graph.ts';
 import type { PlannedJoin } from './joins.ts';
 import { Legs, type Trail } from './legs.ts';
@@ -11,7 +12,7 @@ import { rejectVersions, unwiredVersions } from './versions.ts';
 import { targetsOf, walk } from './walk.ts';
 
 /** See `Trail` for the other properties. */
-export interface CompiledRoute extends Pick<Trail, 'leg' | 'taps' | 'sticky' | 'keyBy' | 'end' | 'unfused'> {
+export interface CompiledRoute extends EntryReads, Pick<Trail, 'leg' | 'taps' | 'end' | 'unfused'> {
   /**
    * The stage or batcher at which messages enter. An HTTP-in node if the route begins with a fork or a choice: messages do
    * not enter there, but requests that never become messages.
@@ -51,18 +52,19 @@ export function compileRoutes(graph: Graph, joins: ReadonlyMap<string, PlannedJo
   }
   assignBatchers(graph, batching, invalid);
   rejectCircles(graph, invalid);
-  rejectVersions(graph, invalid);
-  return { ...routesOf(graph, joins, invalid), batching, invalid };
+  rejectVersions(graph, batching, invalid);
+  return { ...routesOf(graph, joins, batching, invalid), batching, invalid };
 }
 
 /** @param invalid also gets the batchers whose stage cannot be used */
 function routesOf(
   graph: Graph,
   joins: ReadonlyMap<string, PlannedJoin>,
+  batching: ReadonlyMap<string, Batching>,
   invalid: Map<string, string>,
 ): Pick<CompiledGraph, 'routes' | 'apart' | 'unlisted'> {
   const unwired = unwiredVersions(graph);
-  const legs = new Legs({ graph, joins, invalid, stageBehind: (node) => stageBehind(graph, node) });
+  const legs = new Legs({ graph, joins, invalid, batching, stageBehind: (node) => stageBehind(graph, node) });
   const routes = new Map<string, CompiledRoute>();
   for (const node of graph.values()) {
     const first = stageBehind(graph, node);
@@ -89,14 +91,14 @@ function routesOf(
 const NO_LISTS = 'no stage that emits lists leads to it through stages alone';
 
 function routeOf(graph: Graph, entry: string, runtime: string, trail: Trail): CompiledRoute {
-  const { leg, exit, taps, sticky, keyBy, end, unfused } = trail;
+  const { leg, exit, taps, reads, end, unfused } = trail;
   const stages = stagesOf(leg);
   const keys = stages.map((id) => {
     const node = graph.get(id);
     return node?.kind === 'stage' && node.drops ? node.dropKey : '';
   });
   const dropKey = keys.find((key) => key !== '') ?? '';
-  return { entry, runtime, stages, leg, dropKey, exit: exit?.id ?? '', taps, sticky, keyBy, end, unfused };
+  return { entry, runtime, stages, leg, dropKey, exit: exit?.id ?? '', taps, ...reads, end, unfused };
 }
 
 /** Sets the batching of stages from their batchers. A batcher must stand directly in front of exactly one stage. */
@@ -120,7 +122,10 @@ function assignBatchers(graph: Graph, batching: Map<string, Batching>, invalid: 
 }
 
 function sameBatching(a: Batching, b: Batching): boolean {
-  return a.policy === b.policy && a.maxBatchSize === b.maxBatchSize && a.maxWaitMs === b.maxWaitMs;
+  const same = a.policy === b.policy && a.maxBatchSize === b.maxBatchSize && a.maxWaitMs === b.maxWaitMs;
+  const [one, other] = [a.costs, b.costs];
+  if (!one || !other) return same && one === other;
+  return same && one.by === other.by && one.most === other.most && one.padded === other.padded;
 }
 
 /** Returns the first stage of a message that enters `node`: the node itself, or the stage behind a batcher. */

@@ -1,16 +1,24 @@
 /**
  * Checks which stages can be versions of others. A version takes the place of its base inside the engine, so it must
- * belong to the same runtime and read and write the same properties. Says also when the key of a request is that of a stage. Pure.
+ * belong to the same runtime and read and write the same properties. Pure.
  */
+import type { Batching } from '../core/model.ts';
+import { costPropertyOf } from './entry-reads.ts';
 import { type Graph, nodesOf, type StageNode } from './graph.ts';
 import type { Doubled } from './names.ts';
 
 /** Adds the reasons why stages cannot be used with their versions. */
-export function rejectVersions(graph: Graph, invalid: Map<string, string>): void {
+export function rejectVersions(
+  graph: Graph,
+  batching: ReadonlyMap<string, Batching>,
+  invalid: Map<string, string>,
+): void {
   const bases = new Map<string, StageNode>();
   for (const base of nodesOf(graph, 'stage')) {
     for (const { stage } of base.versions) {
-      const reason = faultOf(graph, base, stage, bases.get(stage));
+      const reason =
+        faultOf(graph, base, stage, bases.get(stage)) ??
+        costFault(costPropertyOf(batching.get(stage)), costPropertyOf(batching.get(base.id)));
       bases.set(stage, bases.get(stage) ?? base);
       if (reason !== null && !invalid.has(base.id)) invalid.set(base.id, `Versions: ${reason}`);
     }
@@ -37,30 +45,14 @@ function faultOf(graph: Graph, base: StageNode, id: string, other: StageNode | u
   return null;
 }
 
+/** The costs of requests are read by the property of the base. */
+function costFault(ofVersion: string, ofBase: string): string | null {
+  if (ofVersion === '' || ofVersion === ofBase) return null;
+  return `the batcher of a version has the costs msg.${ofVersion}, that of this stage ${ofBase === '' ? 'none' : `msg.${ofBase}`}`;
+}
+
 function keysOf({ keyBy }: StageNode): string {
   return keyBy === '' ? 'has no keys' : `has the keys msg.${keyBy}`;
-}
-
-/** Returns why the key of a request, which is read at its entry, is not the key of a stage; null if it is. */
-export function againstKey(
-  graph: Graph,
-  { name, keyBy }: StageNode,
-  earlier: string,
-  nodes: readonly string[],
-): string | null {
-  if (keyBy === '') return null;
-  if (earlier !== '' && earlier !== keyBy)
-    return `stage ${name} has the keys msg.${keyBy}, a stage before it msg.${earlier}`;
-  const isWritten = nodes.some((id) => {
-    const node = graph.get(id);
-    return rootOf(node?.kind === 'stage' ? node.output : 'payload') === rootOf(keyBy);
-  });
-  return isWritten ? `stage ${name} has the keys msg.${keyBy}, which a stage before it writes` : null;
-}
-
-/** Returns the first name of a property: `payload` of `payload.key`. */
-function rootOf(property: string): string {
-  return /^(?:msg\.)?\[?["']?([^.[\]"']+)/.exec(property)?.[1] ?? property;
 }
 
 /** Returns the base of each version, by the ids of their nodes. */

@@ -3,7 +3,14 @@ import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
 import type { AnswerSpec, EndpointSpec, ListenerSpec, PlannedEndpoint } from '../core/endpoints.ts';
 import { isOfRequest, ModeletError } from '../core/errors.ts';
-import type { LogRecord, ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
+import {
+  itemCostOf,
+  type LogRecord,
+  type ModeletDescription,
+  NO_COST,
+  type Payload,
+  type RequestNumber,
+} from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { itemKeyOf, LONGEST_KEY_BYTES } from '../core/text.ts';
 import { stickyHash } from '../core/versions.ts';
@@ -195,7 +202,7 @@ export class DeskEndpoint implements EndpointRuntime {
 
   submit(request: EndpointRequest): RequestNumber {
     const { requestId, payload, deadline, places, http, onPart, onSettled } = request;
-    const { entry, patient, sticky, key: header } = this.#spec;
+    const { entry, patient, sticky, key: header, cost } = this.#spec;
     const key = header === null ? null : itemKeyOf(http.headers[header]);
     const watcher = this.#host.watch?.(request);
     try {
@@ -211,6 +218,7 @@ export class DeskEndpoint implements EndpointRuntime {
         group: 0,
         sticky: sticky === null ? 0 : stickyHash(http.headers[sticky]),
         key: key?.hash ?? 0,
+        cost: cost === null ? NO_COST : itemCostOf(http.headers[cost]),
         meta: key && encodeMeta({ key: key.text }, LONGEST_KEY_BYTES),
         onPart:
           onPart &&

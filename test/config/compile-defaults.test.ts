@@ -149,6 +149,7 @@ test('blank properties take their defaults, but blank code is an error', () => {
 test('numbers and booleans may arrive as text, and text as a number', () => {
   const batcher = compileBatcher({ maxBatchSize: '64', maxWaitMs: '2.5' });
   assert.deepEqual([batcher.maxBatchSize, batcher.maxWaitMs], [64, 2.5]);
+  assert.equal(compileBatcher({ costBy: ' ' }).costBy, 'bytes');
   const runtime = compileRuntime({ timeoutMs: '100', strictPins: 'true', maxPayloadMb: '0.5', name: 7 });
   assert.deepEqual(
     [runtime.timeoutMs, runtime.strictPins, runtime.maxPayloadBytes, runtime.name],

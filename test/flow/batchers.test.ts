@@ -1,10 +1,22 @@
 /** A batcher belongs to the one stage behind it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SINGLE_ITEMS } from '../../src/core/model.ts';
-import type { GraphNode } from '../../src/flow/graph.ts';
+import { type Batching, SINGLE_ITEMS } from '../../src/core/model.ts';
+import type { GraphNode, StageNode } from '../../src/flow/graph.ts';
 
-import { batcher, collector, compile, drawing, junction, other, stage, TEN } from './drawing.ts';
+import {
+  batcher,
+  collector,
+  compile,
+  drawing,
+  endpointsOf,
+  httpIn,
+  httpOut,
+  junction,
+  other,
+  stage,
+  TEN,
+} from './drawing.ts';
 
 const FIVE = { ...TEN, maxBatchSize: 5 };
 
@@ -52,6 +64,7 @@ const DIFFERENT: readonly (readonly [string, object])[] = [
   ['size', { maxBatchSize: 5 }],
   ['policy', { policy: 'gap' }],
   ['wait', { maxWaitMs: 6 }],
+  ['cost', { costs: { by: 'bytes', most: 9, padded: false } }],
 ];
 
 for (const [name, change] of DIFFERENT) {
@@ -89,4 +102,56 @@ test('a batcher in front of an invalid stage is not an entry', () => {
   const { routes, invalid } = compile(drawing(batcher('q', ['a']), stage('a', [], { invalid: 'no code' })));
   assert.equal(routes.size, 0);
   assert.equal(invalid.get('a'), 'no code');
+});
+
+const byCost = (by: string): Batching => ({ ...TEN, costs: { by, most: 100, padded: true } });
+
+test('a route has one property that has the costs, and no stage before writes it', () => {
+  const endOf = (by: string, first: Partial<StageNode> = {}, before = TEN): string => {
+    const second = [batcher('q', ['b'], { batching: byCost(by) }), stage('b')];
+    const graph = drawing(batcher('p', ['a'], { batching: before }), stage('a', ['q'], first), ...second);
+    const route = compile(graph).routes.get('p');
+    return `${route?.stages.join('>')} by ${route?.costBy}: ${route?.end}`;
+  };
+  assert.match(endOf('tokens'), /^a>b by tokens: /);
+  assert.match(endOf('bytes'), /^a>b by : /);
+  assert.match(endOf('bytes', {}, byCost('payload.length')), /^a>b by payload\.length: /);
+  assert.match(endOf('tokens', {}, byCost('tokens')), /^a>b by tokens: /);
+  assert.equal(
+    endOf('tokens', {}, byCost('words')),
+    'a by words: stage B has the costs msg.tokens, a stage before it msg.words',
+  );
+  assert.equal(
+    endOf('payload.length'),
+    'a by : stage B has the costs msg.payload.length, which a stage before it writes',
+  );
+  assert.equal(
+    endOf('tokens', { emits: 'list' }),
+    'a by : stage B has the costs msg.tokens, which the items of a list do not have: bytes would do',
+  );
+});
+
+test('a version has the costs of its base, or bytes', () => {
+  const invalidBy = (by: string, ofBase: string): string | undefined => {
+    const versions = [{ stage: 'b', mode: 'answer', share: 10 } as const];
+    const nodes = [stage('a', [], { versions }), batcher('q', ['b'], { batching: byCost(by) }), stage('b')];
+    return compile(drawing(batcher('p', ['a'], { batching: byCost(ofBase) }), ...nodes)).invalid.get('a');
+  };
+  assert.equal(invalidBy('tokens', 'tokens'), undefined);
+  assert.equal(invalidBy('bytes', 'tokens'), undefined);
+  assert.equal(
+    invalidBy('tokens', 'bytes'),
+    'Versions: the batcher of a version has the costs msg.tokens, that of this stage none',
+  );
+});
+
+test('an endpoint is compiled if a header has the costs', () => {
+  const compiledBy = (by: string): string | null | undefined => {
+    const nodes = [batcher('q', ['a'], { batching: byCost(by) }), stage('a', ['out']), httpOut('out')];
+    const { endpoints, uncompiled } = endpointsOf([httpIn('in', ['q']), ...nodes]);
+    return uncompiled[0]?.reason ?? endpoints[0]?.cost;
+  };
+  assert.equal(compiledBy('bytes'), null);
+  assert.equal(compiledBy('req.headers["X-Tokens"]'), 'x-tokens');
+  assert.equal(compiledBy('payload.length'), 'its costs are msg.payload.length, which is no header');
 });

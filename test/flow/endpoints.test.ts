@@ -44,6 +44,7 @@ const SPEC: EndpointSpec = {
   parts: null,
   sticky: null,
   key: null,
+  cost: null,
 };
 const FAILURE = { statusCode: null, headers: {} };
 

@@ -31,5 +31,31 @@ export const batcher = {
       unit: 'ms',
       description: 'How long to wait for more items, in ms. `greedy` ignores it',
     },
+    batchCost: {
+      type: 'string',
+      default: 'count',
+      enum: ['count', 'sum', 'padded'],
+      icon: 'balance-scale',
+      description:
+        'How the size of its items limits a batch. `count`: not at all. `sum`: their costs add up. `padded`: the model fills up all items to the longest, so a batch costs its number of items times the longest, and items of similar cost go together',
+    },
+    maxBatchCost: {
+      type: 'number',
+      default: 0,
+      minimum: 0,
+      maximum: 1e12,
+      onlyIf: { batchCost: ['sum', 'padded'] },
+      icon: 'compress',
+      description: 'Most that a batch may cost; an item that costs more runs alone. 0: no limit',
+    },
+    costBy: {
+      type: 'string',
+      default: 'bytes',
+      format: 'property',
+      onlyIf: { batchCost: ['sum', 'padded'] },
+      icon: 'arrows-h',
+      description:
+        'The cost of an item: a message property with a number, such as `payload.length`, or `req.headers.NAME` for a header. `bytes`: the size of its encoded payload',
+    },
   },
 } as const satisfies NodeSchema;

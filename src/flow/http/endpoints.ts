@@ -4,7 +4,7 @@
  */
 import type { AnswerSpec, EndpointSpec } from '../../core/endpoints.ts';
 import { firstStages, type Leg } from '../../core/routes/route.ts';
-import { describe, describeAll } from '../describe.ts';
+import type { EntryReads } from '../entry-reads.ts';
 import {
   type BatcherNode,
   type Graph,
@@ -15,6 +15,7 @@ import {
   nodesOf,
   type StageNode,
 } from '../graph.ts';
+import { describe, describeAll } from '../names.ts';
 import type { CompiledRoute } from '../routes.ts';
 import { wholeUse, withVersions } from '../versions.ts';
 import { targetsOf } from '../walk.ts';
@@ -117,6 +118,7 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     parts: exit.value.parts,
     sticky: headerOf(route.sticky),
     key: headerOf(route.keyBy),
+    cost: headerOf(route.costBy),
   });
 }
 
@@ -196,11 +198,12 @@ function routeBehind(
 /** Returns the reason why requests cannot pass the route as bare payloads, or null. */
 function againstRoute(
   graph: Graph,
-  { taps, unfused, end, sticky, keyBy, dropKey, stages }: CompiledRoute,
+  route: CompiledRoute,
   entry: FoundEndpoint['entry'],
   firsts: readonly StageNode[],
   last: StageNode | JoinNode,
 ): string | null {
+  const { taps, unfused, end, dropKey, stages } = route;
   const entrance = againstEntrance(firsts);
   if (entrance !== null) return entrance;
   if (last.kind === 'stage' && last.output !== 'payload') return `${named(last)} writes msg.${last.output}`;
@@ -208,7 +211,7 @@ function againstRoute(
   if (use) return `${use}, and only Node-RED has whole messages`;
   const reader = withVersions(graph, stages).find(({ readsAlso }) => readsAlso !== null);
   if (reader) return `${named(reader)} reads msg.${reader.readsAlso}`;
-  const unknown = noHeader(sticky, keyBy);
+  const unknown = noHeader(route);
   if (unknown !== null) return unknown;
   if (dropKey !== '') return `a queue of its route is sorted by msg.${dropKey}`;
   const watched = [entry, ...stages.flatMap((id) => stageWith(graph, id) ?? [])].find((node) => node.watched);
@@ -222,10 +225,15 @@ function againstRoute(
   return unfused ? `the route ends behind ${named(last)}: ${end}` : null;
 }
 
-/** Returns why only a message has the values that choose versions and keys; null if headers do. */
-function noHeader(sticky: string, keyBy: string): string | null {
-  if (sticky !== '' && headerOf(sticky) === null) return `its versions are chosen by msg.${sticky}, which is no header`;
-  return keyBy !== '' && headerOf(keyBy) === null ? `its keys are msg.${keyBy}, which is no header` : null;
+/** Returns why only a message has the values that are read at the entry; null if headers do. */
+function noHeader({ sticky, keyBy, costBy }: EntryReads): string | null {
+  const uses = [
+    ['its versions are chosen by', sticky],
+    ['its keys are', keyBy],
+    ['its costs are', costBy],
+  ] as const;
+  const found = uses.find(([, property]) => property !== '' && headerOf(property) === null);
+  return found ? `${found[0]} msg.${found[1]}, which is no header` : null;
 }
 
 /** Returns why requests cannot enter at these stages without a message; null if they can. */

@@ -1,8 +1,8 @@
 /** The ways from a route to the answers of its HTTP client: for its result, and for its errors. Pure. */
 import type { AnswerSpec, EndpointSpec } from '../../core/endpoints.ts';
 import { gathersOf } from '../../core/routes/route.ts';
-import { describe } from '../describe.ts';
 import type { BatcherNode, CollectorNode, Graph, GraphNode, JoinNode, StageNode, StreamNode } from '../graph.ts';
+import { describe } from '../names.ts';
 import type { CompiledRoute } from '../routes.ts';
 import { findHandler, targetsOf } from '../walk.ts';
 import { type PartsExit, streamingResponse, writesParts } from './http-ways.ts';

@@ -1,9 +1,9 @@
 /** Reads the running nodes and their wires into the plain graph that the compiler expects. */
-import type { StreamConfig } from '../../config/compile.ts';
+import type { BatcherConfig, StreamConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import type { StreamSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { SINGLE_ITEMS } from '../../core/model.ts';
+import { type Batching, SINGLE_ITEMS } from '../../core/model.ts';
 import type { MessageUse } from '../../core/whole-messages.ts';
 import {
   type Graph,
@@ -110,8 +110,7 @@ function toPipelineNode(
       return { kind, ...common, name, caught: around.isCaught(), invalid, ...stageSettings(config, around.stageId) };
     }
     case 'batcher': {
-      const { policy, maxBatchSize, maxWaitMs } = config instanceof ModeletError ? SINGLE_ITEMS : config;
-      return { kind, ...common, batching: { policy, maxBatchSize, maxWaitMs }, invalid };
+      return { kind, ...common, batching: config instanceof ModeletError ? SINGLE_ITEMS : batchingOf(config), invalid };
     }
     case 'gate':
       return { kind, ...common, durable: !(config instanceof ModeletError) && config.store === 'durable' };
@@ -148,6 +147,13 @@ function stageSettings(
     ...{ versions, sticky: versions.length > 0 ? config.sticky : '', whole: useOf(config)?.why ?? null },
     emits,
   };
+}
+
+function batchingOf(config: BatcherConfig): Batching {
+  const { policy, maxBatchSize, maxWaitMs, batchCost, maxBatchCost: most, costBy: by } = config;
+  const batching = { policy, maxBatchSize, maxWaitMs };
+  const padded = batchCost === 'padded';
+  return padded || (batchCost === 'sum' && most > 0) ? { ...batching, costs: { by, most, padded } } : batching;
 }
 
 function streamSettings(config: StreamConfig | ModeletError): StreamSpec {

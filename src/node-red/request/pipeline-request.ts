@@ -10,7 +10,7 @@
 import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, isOfRequest, ModeletError } from '../../core/errors.ts';
-import type { Payload, RequestNumber } from '../../core/model.ts';
+import { NO_COST, type Payload, type RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import { hashOf, type ItemKey, LONGEST_KEY_BYTES } from '../../core/text.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
@@ -28,6 +28,7 @@ import {
   continueTrace,
   type Done,
   type ModeletTrace,
+  messageCost,
   messageKey,
   noteGathers,
   type PipelineMessage,
@@ -104,6 +105,7 @@ export class PipelineRequest {
         group: route.dropKey === '' ? 0 : hashOf(String(RED.util.getMessageProperty(this.#msg, route.dropKey))),
         sticky: route.sticky === '' ? 0 : stickyOf(RED, this.#msg, route.sticky),
         key: key?.hash ?? 0,
+        cost: route.costBy === '' ? NO_COST : messageCost(RED, this.#msg, route.costBy),
         meta,
         onSettled: (settlement) => {
           stopWatching();

@@ -83,7 +83,10 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     watch: true,
     python: 'python3.12',
   },
-  'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
+  'modelet-batcher': {
+    ...{ name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
+    ...{ batchCost: 'padded', maxBatchCost: '4096', costBy: 'payload.length' },
+  },
   'modelet-collector': { name: 'answers', order: 'completion', results: 'parts', errorPayload: 'keep', catch: 'off' },
   'modelet-join': { name: 'gather', mode: 'quorum', quorum: '2', key: 'model', timeoutMs: '500', partial: 'keep' },
   'modelet-stream': { name: 'tokens', format: 'sse', event: 'token', heartbeatMs: '5000' },

@@ -15,8 +15,15 @@ test('the dialog of a batcher refuses values that it cannot use, and says why', 
     const form = new Form(editor);
     await editor.open(id);
     assert.equal(await form.element('maxWaitMs').isVisible(), false, 'a greedy batcher has no wait to set');
-    await form.set({ policy: 'oldest' });
+    assert.equal(
+      await form.element('costBy').isVisible(),
+      false,
+      'a batch without a largest cost has items without costs',
+    );
+    await form.set({ policy: 'oldest', batchCost: 'padded' });
     await tryAll(form, numberTrials('modelet-batcher'));
+    await form.assertRefuses('costBy', 'payload[', /^Cost of an item: /);
+    await form.set({ costBy: 'payload.length' });
 
     // A wait of another policy is of no consequence once it is greedy again.
     await form.assertRefuses('maxWaitMs', 'soon', /^Maximum wait: must be a number from 0 to 60000$/);

@@ -76,6 +76,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
       parts: null,
       sticky: null,
       key: null,
+      cost: null,
       model: null,
     },
   ]);

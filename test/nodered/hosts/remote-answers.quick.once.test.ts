@@ -20,12 +20,12 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     const code =
       "return input.map((n) => { if (n === 7) return new Error('seven'); return { n, of: input.length }; });";
     const { out, failed } = await bed.deploy(
-      batcher('batch', 'batched', { maxBatchSize: '8' }),
+      batcher('batch', 'batched', { maxBatchSize: '8', batchCost: 'sum', maxBatchCost: '3', costBy: 'tokens' }),
       stage('batched', code, 'done', { ...REMOTE, predict: 'batch' }),
     );
     bed.host(t, '--workers', '2');
     await bed.ready('batched', 2);
-    sendAll(red, 'batch', numbers(40));
+    sendAll(red, 'batch', numbers(40), { tokens: 1 });
     const results = payloads(await arrived(out, 39)) as { n: number; of: number }[];
     assert.deepEqual(
       results.map(({ n }) => n).sort((a, b) => a - b),
@@ -34,6 +34,10 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     assert.ok(
       results.some(({ of }) => of > 1),
       'items of one turn run in one batch',
+    );
+    assert.ok(
+      results.every(({ of }) => of <= 3),
+      'the host takes no two batches together that cost too much',
     );
     const [error] = await arrived(failed, 1);
     assert.equal(error?.error?.code, 'modelet_failed');

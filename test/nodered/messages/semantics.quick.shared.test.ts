@@ -56,6 +56,25 @@ const SQUARE = `
   return input * input;`;
 
 describe('messages', () => {
+  test('fill a batch by the costs that they name; a message without a cost fails alone', async () => {
+    const costs = { batchCost: 'sum', maxBatchCost: '10', costBy: 'size.tokens' };
+    await deploy(
+      batcher('costs', 'sized', { policy: 'oldest', maxWaitMs: '60000', ...costs }),
+      stage('sized', 'return input.map(() => input);', 'collect', { predict: 'batch' }),
+      ...[collector('collect', 'out', 'failed'), sink('out'), sink('failed')],
+    );
+    const [out, failed] = [red.inputs('out'), red.inputs('failed')];
+    red.send('costs', { payload: 'a', size: { tokens: 6 } });
+    red.send('costs', { payload: 'b' });
+    red.send('costs', { payload: 'c', size: { tokens: '4' } });
+    assert.deepEqual(payloads(await arrived(out, 2)), [
+      ['a', 'c'],
+      ['a', 'c'],
+    ]);
+    const [refused] = await arrived(failed, 1);
+    assert.match(String(refused?.error?.message), /^stage sized needs a cost: msg\.size\.tokens must be a number/);
+  });
+
   test('a fused chain sends on the object that it got, with all its properties', async () => {
     await deploy(
       httpIn('in', '/same', 'before'),
