@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { junction, linkIn, linkOut, sendAll, sorted, whenIdle } from '../../fixtures/drawn.ts';
 import { batcher, catchNode, func, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
-import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
+import { drawn, entryOf, outcomeOf, routeOf, WAYS, type Way } from '../../fixtures/random-routes.ts';
 
 /** A unit turns a value into another value on one of its outputs, or into an error. */
 type Effect = { readonly value: number; readonly output?: number } | { readonly code: string };
@@ -187,4 +188,32 @@ test('fused and unfused give the same results and errors', async () => {
   );
   // Else the property would have said nothing about fusing.
   assert.ok(longestRoute >= 3, `longest route: ${longestRoute}`);
+});
+
+/** Sends the inputs through a way. Resolves with the result of each, or null for an error. */
+async function sentThrough(way: Way, inputs: readonly number[], fused: boolean): Promise<Map<unknown, unknown>> {
+  const { invalid, routes } = await red.deployReady(drawn(way, fused));
+  assert.deepEqual(invalid, {});
+  const route = routes.find(({ entry }) => entry === entryOf(way)) as { leg?: unknown } | undefined;
+  if (fused) assert.deepEqual(route?.leg, JSON.parse(JSON.stringify(routeOf(way).leg)), 'compiled as a flow file');
+  const ends = ['out', 'failed'].map((id) => red.inputs(id));
+  for (const input of inputs) sendAll(red, entryOf(way), [input], { request: input });
+  await whenIdle(red);
+  const [results, errors] = ends.map((messages) => messages.map((msg) => msg['request']));
+  assert.deepEqual(sorted([...(results ?? []), ...(errors ?? [])]), sorted(inputs), 'each request has one end');
+  // What a function node has made has other prototypes.
+  const readable = ({ payload }: Message): unknown => JSON.parse(JSON.stringify(payload));
+  return new Map(
+    ends.flatMap((messages, end) => messages.map((msg) => [msg['request'], end === 0 ? readable(msg) : null])),
+  );
+}
+
+test('lists, forks and choices in one another give the same in the engine, in the flow and as a flow file says', async () => {
+  const inputs = fc.uniqueArray(fc.integer({ min: 0, max: 999 }), { minLength: 4, maxLength: 8 });
+  const cases = fc.asyncProperty(WAYS, inputs, async (way, sent) => {
+    const wanted = new Map(sent.map((input) => [input, outcomeOf(way, input)]));
+    assert.deepEqual(await sentThrough(way, sent, true), wanted, 'engine');
+    assert.deepEqual(await sentThrough(way, sent, false), wanted, 'flow');
+  });
+  await fc.assert(cases, { numRuns: 10, interruptAfterTimeLimit: 10_000 });
 });
