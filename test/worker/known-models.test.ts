@@ -3,7 +3,7 @@
  * a file that cannot be read and a folder that lacks a file do.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,8 +13,7 @@ import { lookIntoFolder } from '../../src/config/tasks/model-folder.ts';
 import { differenceOf } from '../../src/runtime/worker/batch/alike.ts';
 import { PartsOut } from '../../src/runtime/worker/batch/stream.ts';
 import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
-import { type Libraries, loadLibrary, type OpenSharp } from '../../src/runtime/worker/tasks/library.ts';
-import { Sounds } from '../../src/runtime/worker/tasks/sounds.ts';
+import type { OpenSharp } from '../../src/runtime/worker/tasks/library.ts';
 import { decodePayload } from '../../src/wire/codec/codec.ts';
 import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
 import type { Drawing } from '../fixtures/onnx.ts';
@@ -46,12 +45,6 @@ interface Case {
   readonly given: readonly unknown[];
   readonly results: readonly unknown[];
 }
-
-/** 0.2 s at half the greatest level. */
-const FLAC = Buffer.from(
-  'ZkxhQwAAACIQABAAAAANAAANAfQA8AAABkAAAAAAAAAAAAAAAAAAAAAAhAAAKCAAAAByZWZlcmVuY2UgbGliRkxBQyAxLjQuMiAyMDIyMTAyMgAAAAD/+HQIAAY/VgEABcnH',
-  'base64',
-);
 
 const scores = (...of: readonly (readonly [string, number])[]): object[] =>
   of.map(([label, score]) => ({ label, score }));
@@ -238,7 +231,7 @@ describe('a known model', () => {
   });
 });
 
-describe('pictures and sounds', () => {
+describe('pictures', () => {
   const sharp = createRequire(join(repositoryRoot, 'package.json'))('sharp') as OpenSharp;
   /** A JPEG that is red above and blue below, turned by its EXIF data: a person sees red on the right. */
   const turned = async (): Promise<Buffer> => {
@@ -310,51 +303,6 @@ describe('pictures and sounds', () => {
       assert.equal(one.code, 'payload_too_large');
       assert.match(one.message, /^the picture has 100 x 100 pixels; the limit is 0.001 million/);
     }
-  });
-
-  test('sounds come as WAV files of any rate and as FLAC, Ogg, Opus and MP3, and are limited', async () => {
-    const sounds = new Sounds(await loadLibrary(repositoryRoot), 16_000, 1);
-    const model = await load('audio-classification', { maxSeconds: 1 });
-    const wav = (rate: number, seconds: number, level: number, bits: 8 | 16 = 16): Buffer => {
-      const size = bits / 8;
-      const length = Math.floor(rate * seconds) * size * 2;
-      const file = Buffer.alloc(44 + length);
-      file.write('RIFF    WAVEfmt ', 'latin1');
-      file.writeUInt32LE(16, 16);
-      file.writeUInt16LE(1, 20);
-      file.writeUInt16LE(2, 22);
-      file.writeUInt32LE(rate, 24);
-      file.writeUInt16LE(bits, 34);
-      file.write('data', 36, 'latin1');
-      file.writeUInt32LE(length, 40);
-      for (let at = 44; at < file.length; at += size)
-        if (bits === 16) file.writeInt16LE(level * 32_767, at);
-        else file[at] = 128 + level * 127;
-      return file;
-    };
-    const given = [
-      wav(16_000, 0.1, 0.5),
-      FLAC,
-      wav(44_100, 0.1, 0.5, 8).toString('base64'),
-      { data: [0, 0, 0], sampleRate: 8000 },
-      { channelData: [new Float32Array(4000).fill(0.5), new Float32Array(4000).fill(0.5)], sampleRate: 48_000 },
-    ];
-    assert.deepEqual((await run(model, inputs(...given))).map(label), ['loud', 'loud', 'loud', 'quiet', 'loud']);
-    const bad = await run(model, inputs(wav(8000, 2, 0), Buffer.from('fLaC none'), { data: 'x', sampleRate: 1 }));
-    assert.deepEqual(
-      bad.map((one) => 'code' in one && one.code),
-      ['payload_too_large', 'invalid_input', 'invalid_input'],
-    );
-    for (const file of ['tone.ogg', 'tone.opus', 'tone.mp3']) {
-      const tone = await sounds.read(readFileSync(join(repositoryRoot, 'test', 'fixtures', 'sounds', file)));
-      const crossings = tone.filter((sample, at) => at > 0 && sample < 0 !== (tone[at - 1] as number) < 0).length;
-      const level = Math.hypot(...tone) / Math.sqrt(tone.length);
-      // A tone of 440 Hz at half the greatest level, of 0.2 s; MP3 begins with silence.
-      assert.ok(Math.abs(crossings / (2 * 440) - 0.2) < 0.02, `${file}: ${crossings} crossings`);
-      assert.ok(level > 0.25 && level < 0.4, `${file}: level ${level}`);
-    }
-    const withoutDecoder = new Sounds({ optional: async () => null } as unknown as Libraries, 16_000, 1);
-    await assert.rejects(withoutDecoder.read(FLAC), /only WAV files are read without the package audio-decode: run/);
   });
 });
 

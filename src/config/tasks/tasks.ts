@@ -277,16 +277,18 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
       language: {
         type: 'string',
         default: '',
-        description: 'Language of the speech, for Whisper. Blank: the model finds it',
+        description: 'Language of the speech, for Whisper, such as de or german. Blank: the model finds it',
       },
       translate: { type: 'boolean', default: false, description: 'Whether Whisper translates to English' },
       timestamps: {
         ...{ type: 'string', enum: ['none', 'segments', 'words'], default: 'none' },
-        description: 'Whether the result has the times of its parts, for Whisper',
+        description:
+          'Whether the result has the times of its parts, for Whisper; those of words need a model that ends in _timestamped',
       },
       chunkSeconds: {
-        ...{ type: 'number', minimum: 0, maximum: 3600, default: 30 },
-        description: 'Whisper hears longer sounds piece by piece. 0: only the first 30 s',
+        // Whisper takes no more than 30 s, and its library leaves out the rest.
+        ...{ type: 'number', minimum: 0, maximum: 30, default: 30 },
+        description: 'Whisper hears longer sounds in pieces of this length, which overlap. 0: only the first 30 s',
       },
     },
     together: false,
@@ -295,7 +297,11 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
     result: {
       type: 'object',
       required: ['text'],
-      properties: { text, parts: listOf({ text, start: seconds, end: seconds }) },
+      properties: {
+        text,
+        parts: listOf({ text, start: seconds, end: seconds }),
+        language: { ...text, description: 'Its code, if the model has found it' },
+      },
     },
   },
   'audio-classification': {

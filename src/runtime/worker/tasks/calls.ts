@@ -7,6 +7,7 @@ import { asError } from '../../../core/errors.ts';
 import type { RequestMeta } from '../modelet/modelet.ts';
 import { detect } from './detect.ts';
 import type { AskedQuestion, PreparedInput } from './inputs.ts';
+import { languageOf } from './language.ts';
 import type { Detector, Library, RawImage, TaskPipeline } from './library.ts';
 import { RESULTS } from './results.ts';
 
@@ -67,17 +68,24 @@ export class TaskCalls {
         const detector = this.#pipeline as unknown as Detector;
         return await detect(this.#library, detector, values as RawImage[], Number(options['threshold']));
       }
+      const found = form === 'transcript' ? await this.#languageIn(values as Float32Array[], options) : undefined;
       const given = [
         ...(form === 'answers' ? questions(values as AskedQuestion[], options) : [values]),
         ...(argument === undefined ? [] : [options[argument]]),
-        namedOptions(this.#task, options),
+        namedOptions(this.#task, found === undefined ? options : { ...options, language: found }),
       ];
       const answer = await this.#pipeline(...given);
-      return RESULTS[form as Exclude<typeof form, 'words' | 'boxes'>](answer, values, options);
+      const results = RESULTS[form as Exclude<typeof form, 'words' | 'boxes'>](answer, values, options);
+      return found === undefined ? results : results.map((result) => ({ ...(result as object), language: found }));
     } catch (thrown) {
       const error = asError(thrown);
       return inputs.map(() => error);
     }
+  }
+
+  /** One sound is in a call. */
+  #languageIn([samples]: readonly Float32Array[], options: TaskValues): Promise<string | undefined> {
+    return languageOf(this.#library, this.#pipeline, samples as Float32Array, String(options['language']));
   }
 }
 

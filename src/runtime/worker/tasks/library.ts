@@ -76,6 +76,7 @@ export interface Library {
   readonly env: Record<string, unknown> & { readonly version: string };
   readonly pipeline: (task: string, model: string, options: object) => Promise<TaskPipeline>;
   readonly RawImage: new (data: Uint8ClampedArray, width: number, height: number, channels: number) => RawImage;
+  readonly Tensor: new (type: string, data: BigInt64Array, dims: readonly number[]) => LibraryTensor;
   readonly cat: (tensors: readonly LibraryTensor[], dim: number) => LibraryTensor;
   readonly TextStreamer: new (tokenizer: unknown, options: object) => Streamer;
   readonly InterruptableStoppingCriteria: new () => { interrupt(): void };
