@@ -1,7 +1,7 @@
 /** Draws results into a picture, for the code of stages. Needs sharp in the user directory. */
 import { drawResults, svgOverlay } from '../../../core/pictures/drawing.ts';
+import { Pictures } from '../media/pictures.ts';
 import { loadSharp } from '../tasks/library.ts';
-import { Pictures } from '../tasks/pictures.ts';
 
 export interface AnnotateOptions {
   /** Kind of the file that is returned. Default: `jpeg`. */

@@ -1,12 +1,12 @@
 /** Makes of a picture the tensors that an ONNX model takes. */
 import type { TaskValues } from '../../../config/tasks/task-options.ts';
 import { sizeOf } from '../../../core/tensor.ts';
+import { beyondLimit } from '../media/files.ts';
+import { type Picture, Pictures } from '../media/pictures.ts';
 import { makeElements, type TensorElements, toElements } from '../onnx/elements.ts';
 import type { Ports } from '../onnx/ports.ts';
 import type { ItemPart, ItemParts } from '../onnx/read-item.ts';
-import { beyondLimit } from '../tasks/files.ts';
 import type { OpenSharp } from '../tasks/library.ts';
-import { type Picture, Pictures } from '../tasks/pictures.ts';
 import type { PictureInput } from './picture-input.ts';
 import { type Placement, place, type Size } from './placement.ts';
 

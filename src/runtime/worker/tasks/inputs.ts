@@ -4,10 +4,10 @@ import type { TaskName } from '../../../config/stage-source.ts';
 import { optionsSchema } from '../../../config/tasks/task-options.ts';
 import { TASKS, type Task, type TaskInput } from '../../../config/tasks/tasks.ts';
 import type { PayloadSchema } from '../../../core/model.ts';
-import { type InputFields, isFields, notTaken } from './files.ts';
+import { type InputFields, isFields, notTaken } from '../media/files.ts';
+import { Pictures } from '../media/pictures.ts';
+import { Sounds } from '../media/sounds.ts';
 import type { Libraries, RawImage, TaskPipeline, TaskSource } from './library.ts';
-import { Pictures } from './pictures.ts';
-import { Sounds } from './sounds.ts';
 
 export interface AskedQuestion {
   readonly question: string;

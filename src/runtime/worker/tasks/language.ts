@@ -1,9 +1,9 @@
 /** Finds the language of a sound with Whisper. Its library takes English where no language is named. */
-import { notTaken } from './files.ts';
+import { notTaken } from '../media/files.ts';
 import type { Library, LibraryTensor, TaskPipeline } from './library.ts';
 
 /** The parts of a pipeline that hears. Models of other kinds than Whisper lack most. */
-interface Listener {
+interface HearingParts {
   readonly processor: {
     (samples: Float32Array): Promise<{ readonly input_features: LibraryTensor }>;
     readonly feature_extractor?: { readonly config: { readonly n_samples?: number } };
@@ -30,7 +30,7 @@ export async function languageOf(
   samples: Float32Array,
   named: string,
 ): Promise<string | undefined> {
-  const { model, processor } = pipeline as unknown as Listener;
+  const { model, processor } = pipeline as unknown as HearingParts;
   const { is_multilingual: hasSeveral, decoder_start_token_id: start, lang_to_id: ids } = model.generation_config ?? {};
   if (!hasSeveral || start === undefined || ids === undefined) return;
   const known = Object.entries(ids).map(([token, id]) => ({ code: token.slice(2, -2), id }));

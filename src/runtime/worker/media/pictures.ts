@@ -1,8 +1,8 @@
 /** Reads pictures: files of any kind that sharp decodes, turned as their EXIF data say, and pixels. */
 import { types } from 'node:util';
 import { asError } from '../../../core/errors.ts';
+import type { OpenSharp } from '../tasks/library.ts';
 import { beyondLimit, fileBytes, type InputFields, isFields, notTaken } from './files.ts';
-import type { OpenSharp } from './library.ts';
 
 const MILLION = 1_000_000;
 const WHAT =
