@@ -114,12 +114,14 @@ function makeBatches(history) {
     svg.setAttribute('aria-label', `${stage.name}: ${words}`);
     setText(caption, text(isSingle ? 'stage.rate' : 'stage.batch'));
     setTitle(element, text(isSingle ? 'stage.rateTip' : 'stage.batchTip', { policy: stage.policy }));
-    const size = { size: count(stage.meanBatch), most: stage.maxBatchSize };
+    const size = { size: count(stage.meanBatch), most: stage.maxBatchSize, runs: count(stage.runsPerBatch) };
+    // Within rounding, the model runs once for a batch.
+    const inRuns = stage.runsPerBatch > 1.05 ? 'stage.batchInRuns' : 'stage.batchOf';
     setText(
       label,
       isSingle
         ? text('stage.most', { count: count(Math.max(0, ...points.map(({ rate }) => rate || 0))) })
-        : text('stage.batchOf', size),
+        : text(inRuns, size),
     );
   };
   return { element, update };

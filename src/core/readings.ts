@@ -59,6 +59,9 @@ export type CacheResult = (typeof CACHE_RESULTS)[number];
 export interface StageReading {
   readonly batches: number;
   readonly items: number;
+  /** How often the model ran for the batches that were answered, and for how many of them the worker has counted that. */
+  readonly runs: number;
+  readonly countedBatches: number;
   readonly reasons: Readonly<Record<BatchReason, number>>;
   /** Per item that ran: wait for a free worker. */
   readonly queueWait: HistogramReading;

@@ -72,7 +72,7 @@ export interface BatchReply {
 }
 
 export function encodeReplies({ runMs, replies }: BatchReply): Payload {
-  return encode({ type: 'reply', batch: 0, runMs, items: replies });
+  return encode({ type: 'reply', batch: 0, runMs, runs: 0, items: replies });
 }
 
 /** @param error why the examples failed; null if they did not */

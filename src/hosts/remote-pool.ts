@@ -359,7 +359,7 @@ export class RemotePool implements StagePool {
       if (!sent) return;
       if (replies.length !== sent.batch.items.length) throw new Error('a host has sent the replies of another batch');
       this.#settled(id);
-      this.#events.onReply(sent.batch, replies, runMs, sent.lane);
+      this.#events.onReply(sent.batch, replies, { runMs, runs: 0 }, sent.lane);
     } catch (thrown) {
       this.#lost(id, asError(thrown));
     }

@@ -203,7 +203,7 @@ export class FakePool implements StagePool {
     this.#events.onReply(
       batch,
       batch.items.map((item) => reply(item, failing(item) ? null : (this.#made.get(item) as Payload))),
-      runMs,
+      { runMs, runs: 1 },
       worker,
     );
     this.#endIfIdle();
@@ -214,7 +214,7 @@ export class FakePool implements StagePool {
     const batch = this.#held[0]?.shift();
     assert.ok(batch, 'the host holds no batch');
     const replies = batch.items.map((item) => ({ ...item, ...replyTo(item) }));
-    this.#events.onReply(batch, replies, replies[0]?.timings[0]?.runMs ?? 0, 0);
+    this.#events.onReply(batch, replies, { runMs: replies[0]?.timings[0]?.runMs ?? 0, runs: 0 }, 0);
   }
 
   /** The worker answers its first batch: each item with this error. @param together whether one call for all failed */
@@ -224,7 +224,7 @@ export class FakePool implements StagePool {
     this.#events.onReply(
       batch,
       batch.items.map((item) => ({ ...item, ok: false, payload: error, together, timings: [] })),
-      10,
+      { runMs: 10, runs: 1 },
       worker,
     );
   }

@@ -12,7 +12,7 @@ function used(): StageMeter {
   const meter = new StageMeter();
   meter.batchLeft('full', 4);
   meter.batchLeft('timer', 1);
-  meter.batchRan(10, 4);
+  meter.batchRan(10, 4, 3);
   for (const waitMs of [0, 1, 2, 3]) meter.itemWaited(waitMs, 0.5);
   meter.tapped();
   meter.workerEnded('run_timeout');
@@ -29,6 +29,7 @@ function status(ref: number, meter: StageMeter): StageStatus {
 test('a meter returns the counts that it was given', () => {
   const reading = used().read();
   assert.deepEqual([reading.batches, reading.items, reading.busyMs, reading.taps], [2, 5, 10, 1]);
+  assert.deepEqual([reading.runs, reading.countedBatches], [3, 1]);
   assert.deepEqual(reading.reasons, { full: 1, idle: 0, timer: 1, gap: 0, retry: 0 });
   assert.deepEqual(reading.restarts, { died: 0, not_started: 0, run_timeout: 1, recycled: 0, asked: 0 });
   assert.deepEqual(reading.unserved, { dropped: 2, deadline_exceeded: 1 });

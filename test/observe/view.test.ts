@@ -64,6 +64,7 @@ describe('a view', () => {
     const stage = onlyStage(view);
     assert.deepEqual([stage.itemsPerSecond, stage.unservedPerSecond, stage.health], [1.5, 0, 'ready']);
     assert.ok(stage.meanBatch && stage.meanBatch >= 1 && stage.meanBatch <= 3);
+    assert.equal(stage.runsPerBatch, 1, 'one call takes the whole batch');
     assert.ok(stage.runP50 && stage.runP99 && stage.runP50 <= stage.runP99);
     assert.equal(view.slowest.length, 4);
     assert.ok(view.slowest.every((request, index) => request.totalMs <= (view.slowest[index - 1]?.totalMs ?? 1e9)));

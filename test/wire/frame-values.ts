@@ -65,7 +65,7 @@ export const itemFrame: fc.Arbitrary<ItemFrame> = fc.oneof(
     items,
   }),
   record({ type: fc.constant('batch' as const), items, batch }),
-  record({ type: fc.constant('reply' as const), items, batch, runMs: fc.double({ noNaN: true }) }),
+  record({ type: fc.constant('reply' as const), items, batch, runMs: fc.double({ noNaN: true }), runs: uint32 }),
 );
 
 export const controlFrame: fc.Arbitrary<ControlFrame> = fc.oneof(
@@ -101,7 +101,7 @@ export function meaning(frame: Frame): unknown {
   return {
     type: frame.type,
     ...(frame.type === 'batch' || frame.type === 'reply' ? { batch: frame.batch } : {}),
-    ...(frame.type === 'reply' ? { runMs: frame.runMs } : {}),
+    ...(frame.type === 'reply' ? { runMs: frame.runMs, runs: frame.runs } : {}),
     items: frame.items.map(({ payload, meta, routeRef, stageRef, part, tenure, cost, ...rest }) => ({
       ...rest,
       cost: frame.type === 'submit' ? cost : null,

@@ -30,6 +30,7 @@ const ITEMS: Frame = {
   type: 'reply',
   batch: 3,
   runMs: 1,
+  runs: 1,
   items: [
     item({
       meta: Buffer.from('meta'),

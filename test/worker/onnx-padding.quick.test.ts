@@ -81,12 +81,17 @@ describe('items of different lengths', () => {
       logged.filter(({ level }) => level === 'warn'),
       [],
     );
+    const runs = model.runs?.() ?? Number.NaN;
     assert.deepEqual(await run(model, inputs(...TEXTS)), OF_TEXTS);
+    assert.equal(model.runs?.(), runs + 2, 'the longest of a run is at most twice as long as the shortest');
     for (const [at, one] of TEXTS.entries()) assert.deepEqual(await run(model, inputs(one)), [OF_TEXTS[at]]);
   });
 
   test('run one length after the other without padding, with the same answers', async () => {
-    assert.deepEqual(await run(await load(MASKED_MEAN), inputs(...TEXTS)), OF_TEXTS);
+    const model = await load(MASKED_MEAN);
+    const runs = model.runs?.() ?? Number.NaN;
+    assert.deepEqual(await run(model, inputs(...TEXTS)), OF_TEXTS);
+    assert.equal(model.runs?.(), runs + TEXTS.length);
   });
 
   test('are not padded if that would change answers, and the log says why', async () => {

@@ -84,7 +84,7 @@ class Rig {
   }
 
   answer(number: number): void {
-    const reply = { type: 'reply', batch: number, items: [item({ id: number })], runMs: 1 } as const;
+    const reply = { type: 'reply', batch: number, items: [item({ id: number })], runMs: 1, runs: 1 } as const;
     this.events?.onFrame(reply, this.child as Child);
   }
 

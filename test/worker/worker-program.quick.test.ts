@@ -18,11 +18,13 @@ const BOOT = {
 
 test('the worker forgets the cancellation of an answered item, even if another batch always waits', async () => {
   const answers: [number, unknown][] = [];
+  const runs: number[] = [];
   // Request 9 stands for a request with a number that the worker knows.
   const requests = [1, 2, 3, 9, 5];
   const program = new WorkerProgram({
     send: (frame: Frame) => {
       if (frame.type !== 'reply') return;
+      runs.push(frame.runs);
       answers.push(...frame.items.map((item): [number, unknown] => [item.id, read(item)]));
       serveNext();
     },
@@ -47,4 +49,5 @@ test('the worker forgets the cancellation of an answered item, even if another b
     [9, { value: 9 }],
     [5, { value: 5 }],
   ]);
+  assert.deepEqual(runs, [1, 0, 1, 1, 1], 'a cancelled item does not run');
 });

@@ -227,13 +227,10 @@ function againstRoute(
 
 /** Returns why only a message has the values that are read at the entry; null if headers do. */
 function noHeader({ sticky, keyBy, costBy }: EntryReads): string | null {
-  const uses = [
-    ['its versions are chosen by', sticky],
-    ['its keys are', keyBy],
-    ['its costs are', costBy],
-  ] as const;
-  const found = uses.find(([, property]) => property !== '' && headerOf(property) === null);
-  return found ? `${found[0]} msg.${found[1]}, which is no header` : null;
+  const isMissing = (property: string): boolean => property !== '' && headerOf(property) === null;
+  if (isMissing(sticky)) return `its versions are chosen by msg.${sticky}, which is no header`;
+  if (isMissing(keyBy)) return `its keys are msg.${keyBy}, which is no header`;
+  return isMissing(costBy) ? `its costs are msg.${costBy}, which is no header` : null;
 }
 
 /** Returns why requests cannot enter at these stages without a message; null if they can. */

@@ -69,6 +69,12 @@ const STAGES: readonly Metric[] = [
     'Batches by the reason why they left the queue: full, timer, idle (a free worker took the items that were there), gap, retry (an item runs again, alone, after its worker died or its batch failed)',
     ({ reading }) => reading.reasons,
   ),
+  ofStage(
+    'counter',
+    'modelet_model_runs_total',
+    'Runs of the model for the batches of its workers: calls of predict, or of the session of an ONNX model. A batch may take several. Not counted on worker hosts',
+    ({ reading }) => reading.runs,
+  ),
   ofStage('counter', 'modelet_items_total', 'Items that were sent to a worker', ({ reading }) => reading.items),
   ofStage(
     'counter',

@@ -30,7 +30,17 @@ export class StageMeter {
   readonly #batchSize: Histogram = new Histogram(SIZE_BOUNDS);
   /** The metrics that the modelet declares itself. */
   readonly own: OwnMeter = new OwnMeter();
-  readonly #counts = { batches: 0, items: 0, busyMs: 0, taps: 0, parts: 0, redirected: 0, rollbacks: 0 };
+  readonly #counts = {
+    batches: 0,
+    items: 0,
+    runs: 0,
+    countedBatches: 0,
+    busyMs: 0,
+    taps: 0,
+    parts: 0,
+    redirected: 0,
+    rollbacks: 0,
+  };
   /** The share of a batch that items have passed on worker hosts. */
   #passedBatches = 0;
 
@@ -41,7 +51,10 @@ export class StageMeter {
     this.#batchSize.observe(size);
   }
 
-  batchRan(runMs: number, size: number): void {
+  /** @param runs how often the model ran; 0: not known */
+  batchRan(runMs: number, size: number, runs: number): void {
+    this.#counts.runs += runs;
+    if (runs > 0) this.#counts.countedBatches += 1;
     this.#counts.busyMs += runMs;
     this.#run.observe(runMs, size);
     this.#runTimes.observe(runMs, size);

@@ -64,6 +64,8 @@ export interface StageView
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
   readonly meanBatch: number | null;
+  /** Mean number of runs of the model for a batch that was answered since the earlier look; null if not known. */
+  readonly runsPerBatch: number | null;
   /** Rate of items answered by a worker, from the cache or by a shared run; null without an earlier look. */
   readonly itemsPerSecond: number | null;
   /** Rate of items that no worker answered; null without an earlier look. */
@@ -214,7 +216,8 @@ function stageView(
     ],
     policy: stage.batching.policy,
     maxBatchSize: stage.batching.maxBatchSize,
-    meanBatch: since && since.batches > 0 ? rounded(since.items / since.batches) : null,
+    meanBatch: since && meanOf(since.items, since.batches),
+    runsPerBatch: since && meanOf(since.runs, since.countedBatches),
     times: since && timesOf(since),
     itemsPerSecond: since && perSecond(countOf(since.run) + since.cache.hit + since.cache.joined, seconds),
     unservedPerSecond: since && perSecond(totalOf(since.unserved), seconds),
@@ -222,6 +225,10 @@ function stageView(
     runP99: since && rounded(quantile(since.runTimes, 0.99)),
     cached: since && cachedPart(since),
   };
+}
+
+function meanOf(sum: number, count: number): number | null {
+  return count > 0 ? rounded(sum / count) : null;
 }
 
 /** Returns a reason why a version gets none of the requests that the flow gives it, or null. */

@@ -181,15 +181,21 @@ export class WorkerProgram {
     const startedAt = systemClock.now();
     const calls = signals.begin();
     const held = keys?.begin(items) ?? null;
+    const runsBefore = modelet.runs?.() ?? 0;
+    let called = 0;
     const replies = await runBatch(modelet, items, {
       ...run,
       isCancelled: (id) => cancelled.has(id),
       contextFor: (ids) => calls.contextFor(ids, held),
       parts: this.#parts,
+      called: () => {
+        called += 1;
+      },
     });
     signals.end(calls);
     if (held) keys?.end(held, items, replies, run);
-    this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
+    const runs = modelet.runs ? modelet.runs() - runsBefore : called;
+    this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, runs, items: replies });
   }
 
   async #try({ modelet, run }: Serving, { example, deadline }: TryFrame['body']): Promise<void> {

@@ -4,7 +4,7 @@
  *
  * A frame is a 32-byte head and a body. It is little-endian, and its length is a multiple of 8:
  *
- *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes | f64 batch | f64 runMs
+ *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes, or runs | f64 batch | f64 runMs
  *   body   JSON of a control frame, or items (see items.ts)
  *
  * Between server and engine a large frame may arrive in pieces, with other frames between them. A piece is a head and
@@ -84,9 +84,16 @@ export type ItemFrame =
   /** Numbered calls to a queue, and its answers with the same numbers. */
   | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
   | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
-  | { readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number; readonly runMs: number };
+  | ({ readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number } & BatchRunReport);
 
 export type Frame = ControlFrame | ItemFrame;
+
+/** What a worker says about the run of a batch. */
+export interface BatchRunReport {
+  readonly runMs: number;
+  /** How often the model ran: calls of `predict`, or runs of the session of an ONNX model. 0: not known. */
+  readonly runs: number;
+}
 
 /** Types of frames. The position is the type's number in frames, so only append. */
 export const FRAME_TYPES = [
@@ -216,6 +223,7 @@ function encodeControl(frame: ControlFrame): Uint8Array[] {
   return [buffer];
 }
 
+/** @param json bytes of JSON, or in a reply the number of runs */
 function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: number, json: number): void {
   if (length > LONGEST_FRAME) throw new ModeletError('protocol_error', `a frame of ${length} bytes is too long`);
   buffer.writeUInt32LE(length, 0);
@@ -227,7 +235,7 @@ function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: n
 
 function encodeItems(frame: ItemFrame): Uint8Array[] {
   return writeItems(frame.items, NUMBER_FIELDS[frame.type] ?? null, HEAD, (head, length) => {
-    writeHead(head, length, frame.type, frame.items.length, 0);
+    writeHead(head, length, frame.type, frame.items.length, frame.type === 'reply' ? frame.runs : 0);
     if ('batch' in frame) head.writeDoubleLE(frame.batch, 16);
     if ('runMs' in frame) head.writeDoubleLE(frame.runMs, 24);
   });
@@ -250,7 +258,7 @@ export function decodeFrame(frame: Buffer): Frame {
     return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
   }
   const items = readItems(frame, NUMBER_FIELDS[type] ?? null, HEAD, frame.readUInt32LE(8));
-  return { type, items, batch: frame.readDoubleLE(16), runMs: frame.readDoubleLE(24) } as ItemFrame;
+  return { type, items, batch: frame.readDoubleLE(16), runMs: frame.readDoubleLE(24), runs: jsonLength } as ItemFrame;
 }
 
 function parseBody(text: string): unknown {

@@ -35,6 +35,7 @@ describe('a worker in Python', { skip: WITHOUT_PYTHON }, () => {
       answers,
       numbers.map((n) => [n, 32, 'model', 0]),
     );
+    await until('the three calls are reported', () => service.stage('model').reading.runs === 3);
   });
 
   test('carries 8 MB both ways, of several requests at a time', async (t) => {

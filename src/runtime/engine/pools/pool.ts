@@ -17,7 +17,7 @@ import type {
 import type { RestartCause } from '../../../core/readings.ts';
 import type { LifePhase } from '../../../process/parent/supervisor.ts';
 import type { OwnChanges, TouchedFile } from '../../../wire/frames/bodies.ts';
-import type { WireItem } from '../../../wire/frames/frames.ts';
+import type { BatchRunReport, WireItem } from '../../../wire/frames/frames.ts';
 import type { Hop } from '../stage/item.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
@@ -90,7 +90,7 @@ export interface PoolEvents<T extends WireItem> {
   /** Passes on a part of a running item's result. Call `taken` with the number of parts taken. */
   onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
   /** Passes on a worker's answer to a batch: one reply per item, in the batch's order. */
-  onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;
+  onReply(batch: Batch<T>, replies: readonly WireItem[], run: BatchRunReport, worker: number): void;
   /**
    * Reports that a worker died. It may have begun the items in `running`. It has certainly not begun the items in
    * `notStarted`, which belong back at the head of the queue. The error is a `RunTimeout` if the items in `running` ran

@@ -8,7 +8,7 @@ import type { ModeletError } from '../../../core/errors.ts';
 import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../../core/model.ts';
 import { StageMeter, tooManyOwn } from '../../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../../wire/frames/bodies.ts';
-import type { WireItem } from '../../../wire/frames/frames.ts';
+import type { BatchRunReport, WireItem } from '../../../wire/frames/frames.ts';
 import { batchWarning, Description } from '../pools/description.ts';
 import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
@@ -277,9 +277,9 @@ export class Stage implements RouteStage {
     for (const { item, error } of aged) this.#host.onFailed(item, error);
   }
 
-  #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
+  #onReply(batch: Batch<Item>, replies: readonly WireItem[], { runMs, runs }: BatchRunReport, worker: number): void {
     this.#recent.ran(runMs, this.#host.clock.now() - batch.dispatchedAt);
-    this.meter.batchRan(runMs, batch.items.length);
+    this.meter.batchRan(runMs, batch.items.length, runs);
     // Only the call for all of them failed: alone, each gets its own outcome.
     const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
     const again: Item[] = [];
@@ -353,7 +353,7 @@ export class Stage implements RouteStage {
   #createPool(definition: StageDefinition): StagePool {
     return this.#host.createPool(definition, {
       onPart: (item, part, taken) => this.#onPart(item, part, taken),
-      onReply: (batch, replies, runMs, worker) => this.#onReply(batch, replies, runMs, worker),
+      onReply: (batch, replies, run, worker) => this.#onReply(batch, replies, run, worker),
       onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
       onEnded: (cause) => this.meter.workerEnded(cause),
       onOwnMetrics: (changes) => this.#ownMetricsChanged(changes),

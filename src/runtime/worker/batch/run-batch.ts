@@ -33,6 +33,8 @@ export interface BatchRun extends ReplyLimits {
   contextFor(ids: readonly RequestNumber[]): ModeletContext;
   /** Whether other calls may run before the replies have left. */
   readonly overlaps: boolean;
+  /** Called for each call of `predict`. */
+  readonly called?: () => void;
   /** null for examples, whose parts are not sent. */
   readonly parts: PartsOut | null;
 }
@@ -132,6 +134,7 @@ class RunningBatch {
       const { input, meta, ctx } = one;
       const predict = (): Attempt => {
         if (this.#modelet.batch) return this.#predictBatch([input], [meta], ctx).then(([only]) => only as Progress);
+        this.#run.called?.();
         const result = attempt(() => this.#modelet.predict(input, meta, ctx));
         return andParts(result, (source) => this.#runParts(source, one));
       };
@@ -160,6 +163,7 @@ class RunningBatch {
   async #predictBatch(inputs: unknown[], metas: RequestMeta[], ctx: ModeletContext): Promise<Progress[]> {
     const count = inputs.length;
     const all = (progress: Progress): Progress[] => Array.from({ length: count }, () => progress);
+    this.#run.called?.();
     const outputs = await attempt(() => this.#modelet.predict(inputs, metas, ctx));
     if (outputs.tag === 'failed') return all(outputs);
     const list = outputs.value;

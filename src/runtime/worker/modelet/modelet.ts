@@ -203,6 +203,8 @@ export interface LoadedModelet extends Statics {
   readonly batching?: BatchWarning | null;
   /** See `ModeletDescription`. */
   readonly rows?: true;
+  /** Returns how often its model has run. Absent: once for each call of `predict`. */
+  runs?(): number;
   setup(): unknown;
   preprocess?(input: unknown, ctx: ModeletContext): unknown;
   predict(input: unknown, meta: RequestMeta | readonly RequestMeta[], ctx: ModeletContext): unknown;

@@ -40,12 +40,17 @@ const open: LoadSource<OnnxSource> = async (source, { requireFrom }, { cpus, log
     threads: options.threads ?? threadsFor(source, cpus),
   });
   const { ports } = session;
+  let runs = 0;
+  const run: typeof session.run = (feeds) => {
+    runs += 1;
+    return session.run(feeds);
+  };
   const file = readModelFile(path);
   const labels = readLabels(path, options.labels) ?? (gives === 'tensors' ? null : labelsOf(file));
   const results: ResultOptions = { ...options, labels };
   const answer = gives === 'tensors' ? null : answerMaker({ presets: options.presets, ports, labels, file });
   const reader = await itemReader(options, ports, file, requireFrom, log);
-  const wanted = { ports, padding: options.pad && new Padding(ports, options.pad), run: session.run };
+  const wanted = { ports, padding: options.pad && new Padding(ports, options.pad), run };
   const { stacking, padding, warning, unpadded } = await findStacking(
     wanted,
     options.batch,
@@ -68,13 +73,14 @@ const open: LoadSource<OnnxSource> = async (source, { requireFrom }, { cpus, log
     batching: batchingOf(stacking, warning),
     ...(takes === 'tensors' && !answer && takesRows(stacking, warning) ? { rows: true } : {}),
     batch: true,
+    runs: () => runs,
     setup: () => {},
     preprocess: (input) => reader.read(input, stacking),
     predict: async (given, metas) => {
       const items = given as PresetItem[];
       const outputs = await runItems(
         items.map(({ item }) => item),
-        { ports, stacking, padding, run: session.run },
+        { ports, stacking, padding, run },
       );
       return outputs.map((one, at) => {
         if (one instanceof Error) return one;

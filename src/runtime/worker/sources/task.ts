@@ -64,6 +64,7 @@ const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log 
   return {
     ...common,
     batch: true,
+    runs: () => calls.count,
     batching: await batchingOf(source, examples, read, run),
     predict: (inputs, metas) => run(inputs as PreparedInput[], metas as RequestMeta[]),
   };

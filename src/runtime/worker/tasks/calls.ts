@@ -22,6 +22,8 @@ export class TaskCalls {
   readonly #library: Library;
   readonly #pipeline: TaskPipeline;
   readonly #options: RequestOptions;
+  /** Number of calls of the pipeline. */
+  count = 0;
 
   constructor(task: TaskName, library: Library, pipeline: TaskPipeline, options: RequestOptions) {
     this.#task = task;
@@ -63,6 +65,7 @@ export class TaskCalls {
   async #call(inputs: readonly PreparedInput[], options: TaskValues): Promise<readonly unknown[]> {
     const { form, argument } = TASKS[this.#task];
     const values = inputs.map(({ value }) => value);
+    this.count += 1;
     try {
       if (form === 'boxes') {
         const detector = this.#pipeline as unknown as Detector;

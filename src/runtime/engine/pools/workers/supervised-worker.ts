@@ -186,7 +186,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     if (frame.type === 'log') this.#supervisor.log(frame.body.level, shortened(frame.body.message));
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
-    else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
+    else if (frame.type === 'reply') this.#replied(frame);
     else if (frame.type === 'progress') this.#progressed(frame.body);
     else if (frame.type === 'began') {
       const { batch } = frame.body;
@@ -220,14 +220,14 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     else this.#host.stage.onPart(item, part, (parts) => this.#supervisor.send({ type: 'taken', body: [[id, parts]] }));
   }
 
-  #replied(number: number, replies: readonly WireItem[], runMs: number): void {
-    const batch = this.#work.answered(number, replies.length);
+  #replied(reply: Extract<Frame, { type: 'reply' }>): void {
+    const batch = this.#work.answered(reply.batch, reply.items.length);
     if (!batch) {
-      this.#violated(`worker answered batch ${number}, which it did not have`);
+      this.#violated(`worker answered batch ${reply.batch}, which it did not have`);
       return;
     }
     this.#facts.batchesRun += 1;
-    this.#host.stage.onReply(batch, replies, runMs, this.index);
+    this.#host.stage.onReply(batch, reply.items, reply, this.index);
     this.#host.onAnswered(this);
     if (this.#work.batches === 0 && this.#supervisor.isClosed) void this.close(Number.POSITIVE_INFINITY);
   }

@@ -32,6 +32,8 @@ class Run(NamedTuple):
     emits_lists: bool = False
     # None: the stage has no keys.
     keys: Optional[KeyStates] = None
+    # Called for each call of `predict`.
+    called: Callable[[], None] = lambda: None
     # Gives code of the modelet the keys of these requests.
     enter: Optional[Callable[[Sequence[float]], None]] = None
 
@@ -76,7 +78,7 @@ async def _run_items(modelet: LoadedModelet, items: Sequence[Item], run: Run) ->
     results = None
     if modelet.runs_together and going:
         run.begin([items[index].id for index in going])
-        results = await _predict_batch(modelet, inputs)
+        results = await _predict_batch(modelet, inputs, run)
     # A call that fails gives all items one failure. Results that are failures have one each.
     together = results is not None and len(results) > 1 and isinstance(results[0], Failed) and results[0] is results[-1]
     for position, (index, value) in enumerate(zip(going, inputs)):
@@ -149,7 +151,8 @@ async def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run
         return reason
     run.begin([item.id])
     if modelet.batch:
-        return (await _predict_batch(modelet, [value]))[0]
+        return (await _predict_batch(modelet, [value], run))[0]
+    run.called()
     result = await attempt(modelet.predict, value)
     return await _run_parts(modelet, result, item, value, run) if is_in_parts(result) else result
 
@@ -165,8 +168,9 @@ async def _run_parts(modelet: LoadedModelet, source: Iterator[Any], item: Item, 
     return await run_parts(source, item, steps)
 
 
-async def _predict_batch(modelet: LoadedModelet, inputs: List[Any]) -> List[Any]:
+async def _predict_batch(modelet: LoadedModelet, inputs: List[Any], run: Run) -> List[Any]:
     count = len(inputs)
+    run.called()
     results = await attempt(modelet.predict, list(inputs))
     if not isinstance(results, (list, Failed)):
         results = attempt_now(_results, results)

@@ -23,7 +23,7 @@ TYPES = (
     "progress", "recalled",
 )  # fmt: skip
 
-HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
+HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes or runs, batch, runMs
 # id, deadline, priority, part (in batches: tenure), flags, codec, timings, payload, meta, group
 RECORD = struct.Struct("<ddiIBBHIII8x")
 TIMING = 24
@@ -144,13 +144,13 @@ class Channel:
         head = HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, 0, len(text), 0, 0)
         self._write([head, text, bytes(length - HEAD.size - len(text))])
 
-    def reply(self, batch: float, run_ms: float, replies: Sequence[Reply]) -> None:
-        self._send_items("reply", batch, run_ms, replies)
+    def reply(self, batch: float, run_ms: float, runs: int, replies: Sequence[Reply]) -> None:
+        self._send_items("reply", batch, run_ms, runs, replies)
 
     def part(self, part: Reply) -> None:
-        self._send_items("parts", 0, 0, [part])
+        self._send_items("parts", 0, 0, 0, [part])
 
-    def _send_items(self, kind: str, batch: float, run_ms: float, replies: Sequence[Reply]) -> None:
+    def _send_items(self, kind: str, batch: float, run_ms: float, runs: int, replies: Sequence[Reply]) -> None:
         length = HEAD.size
         records: List[Bytes] = []
         payloads: List[Bytes] = []
@@ -160,7 +160,7 @@ class Channel:
             payloads += parts
             payloads.append(PADDINGS[-size & 7])
             length += RECORD.size + padded(size)
-        head = HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), 0, batch, run_ms)
+        head = HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), runs, batch, run_ms)
         self._write([head, *records, *payloads])
 
     def _write(self, parts: Sequence[Bytes]) -> None:

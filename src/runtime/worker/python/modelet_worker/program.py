@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Coroutine, Deque, Dict, NoReturn, Optional, Set
+from typing import TYPE_CHECKING, Any, Coroutine, Deque, Dict, List, NoReturn, Optional, Set
 
 from . import forks
 from .attempt import finish
@@ -239,8 +239,10 @@ class Program:
             await self._try(frame.body)
         else:
             started_at = now()
-            replies = await run_batch(self._modelet, frame.items, self._run)
-            self._channel.reply(frame.batch, now() - started_at, replies)
+            calls: List[None] = []
+            run = self._run._replace(called=lambda: calls.append(None))
+            replies = await run_batch(self._modelet, frame.items, run)
+            self._channel.reply(frame.batch, now() - started_at, len(calls), replies)
         self._usage.note()
         if self._keys:
             await self._keys.end_idle()
