@@ -100,7 +100,7 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
     outputSchema: compileSchema('outputSchema', kept.outputSchema),
     workers,
     output: readProperty('output', () => parseResultProperty(kept.output)),
-    mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(withOwnTypes(kept.mediaTypes, compiled))),
+    mediaTypes: readProperty('mediaTypes', () => withRowTypes(settings, withOwnTypes(kept.mediaTypes, compiled))),
   });
 }
 
@@ -162,6 +162,15 @@ function withOwnTypes(mediaTypes: string, source: StageSource): string {
   const takesPicture = source.kind === 'onnx' && source.options.presets.takes === 'picture';
   const input = source.kind === 'task' ? TASKS[source.task].input : takesPicture ? 'picture' : null;
   return input === null ? mediaTypes : [mediaTypes, ...INPUT_TYPES[input]].join();
+}
+
+const ROW_TYPES = ['application/jsonl', 'application/x-ndjson', 'text/csv'] as const;
+
+/** A stage that takes JSON takes its rows in all forms. */
+function withRowTypes({ maxRows }: StageSettings, mediaTypes: string): readonly string[] {
+  const ranges = parseMediaRanges(mediaTypes);
+  const takesRows = maxRows > 0 && ['application/json', 'application/*', '*/*'].some((json) => ranges.includes(json));
+  return takesRows ? [...new Set([...ranges, ...ROW_TYPES])] : ranges;
 }
 
 function compileTask(stage: StageSettings, init: unknown, workers: number, resolve: ResolvePaths): StageSource {

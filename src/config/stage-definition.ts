@@ -87,21 +87,32 @@ export function roomOf({ capacity, batching, modelet }: StageDefinition): number
   return capacity + (modelet.concurrency + 1) * modelet.workers.length * batching.maxBatchSize;
 }
 
+/** The terms on which rows of one request are requests by themselves. */
+export interface RowTerms {
+  /** Most rows of tensors that may be; 0: the stages have not shown that rows may be. */
+  readonly mostRows: number;
+  /** How many items the workers of the stages run at a time. */
+  readonly running: number;
+}
+
 /**
- * Returns how many rows of one request may each be a request: as many as find room in the table of open requests
- * and in the first queue. 0 unless each stage has shown that rows may be, and has batches in which they run together.
- * Versions of a stage would share them out.
+ * As many rows of tensors may be requests as find room in the table of open requests and in the first queue. None may
+ * unless each stage has shown that they may be, and has batches in which they run together. Versions of a stage would
+ * share them out.
  */
-export function mostRows(
+export function rowTerms(
   stages: readonly StageDefinition[],
   describe: (stage: StageDefinition) => ModeletDescription | null,
   capacity: number,
-): number {
+): RowTerms {
   const [first] = stages;
   const areItems = stages.every(
     (stage) => stage.batching.maxBatchSize > 1 && !stage.versions && describe(stage)?.rows === true,
   );
-  return first && areItems ? Math.min(capacity, first.capacity) : 0;
+  return {
+    mostRows: first && areItems ? Math.min(capacity, first.capacity) : 0,
+    running: stages.reduce((sum, stage) => sum + mostRunning(stage), 0),
+  };
 }
 
 /** Whether the items of a failed batch call run again, one by one. By default only those of models, which have no effects. */

@@ -24,6 +24,8 @@ export interface EndpointSpec {
   readonly describedBy: { readonly first: string | null; readonly last: string | null };
   /** Media ranges that the first stage accepts; null: all that can be decoded. */
   readonly mediaTypes: readonly string[] | null;
+  /** Most rows of a request, of which each is an item; 0: a request is one item. */
+  readonly maxRows: number;
   /** Whether requests wait when the queue of the first stage is full. */
   readonly patient: boolean;
   readonly answer: AnswerSpec;

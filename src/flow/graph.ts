@@ -41,6 +41,8 @@ export interface StageNode extends AnyNode {
   readonly whole: string | null;
   /** Media ranges that the stage accepts from HTTP clients. */
   readonly mediaTypes: readonly string[];
+  /** Most rows of a request, of which each is an item; 0: a request is one item. */
+  readonly maxRows: number;
   /** Whether requests of HTTP clients wait when its queue is full. */
   readonly patient: boolean;
   /** Whether a Catch node gets the errors that no result collector handles. */

@@ -97,7 +97,7 @@ export class HeadlessServer {
     const served = new Set(this.#served.endpoints.map(({ id }) => id));
     const described = {
       nameOf: (id: string) => plan.stageNames.get(id) ?? id,
-      ...{ graph, nodes, services: [this.#service], root: httpRoot(source.settings) },
+      ...{ graph, nodes, services: [this.#service], compiled: this.#served.endpoints, root: httpRoot(source.settings) },
       runtimeOf: (id: string) => nodes.settings('stage', id)?.runtime,
       needsKey: () => this.#served.keys !== null,
     };

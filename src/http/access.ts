@@ -227,7 +227,7 @@ export class Usage {
 
 const ALLOW = 'Access-Control-Allow-Origin';
 /** Headers of answers that scripts may read, besides those that they always may. */
-const EXPOSED = 'X-Request-Id, Retry-After, x-should-retry, Inference-Header-Content-Length';
+const EXPOSED = 'X-Request-Id, Retry-After, x-should-retry, Inference-Header-Content-Length, X-Failed-Rows';
 const METHODS = 'GET, HEAD, POST, PUT, PATCH';
 /** How long a browser need not ask again, in seconds. */
 const MAX_AGE = '600';

@@ -8,11 +8,11 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
-import type { Outcome, Payload } from '../core/model.ts';
+import type { Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { type BodyReadEvents, type BodyToRead, readBody } from './body.ts';
 import { REQUEST_ID, requestIdOf } from './request-head.ts';
-import { Rows, type RowsRequest } from './rows.ts';
+import { type RowItems, Rows, type RowsOutcome } from './rows/rows.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
 import { whenRead } from './streaming/result-stream.ts';
 
@@ -32,8 +32,6 @@ interface OneItem {
   readonly onPart?: ((part: Payload) => void) | undefined;
   onSettled(settlement: Settlement): void;
 }
-
-type RowItems = Pick<RowsRequest, 'payloads' | 'onSettled'>;
 
 /** Reads one request and writes its answer. It serves one request only. */
 export interface RequestForm {
@@ -111,11 +109,11 @@ export class Exchange implements BodyReadEvents {
     const { endpoint, request, requestId } = this.#call;
     const { runtime, limits } = endpoint;
     const deadline = runtime.deadlineFor(shortest(this.#form.timeoutMs, limits.timeoutMs));
-    if ('payloads' in input) {
-      const { payloads } = input;
-      const onSettled = (outcome: Outcome<readonly Payload[]>): void => this.#settled(() => input.onSettled(outcome));
-      const rows = new Rows(runtime, { requestId, payloads, deadline, http: request, onSettled });
+    if ('rows' in input) {
+      const onSettled = (outcome: RowsOutcome): void => this.#settled(() => input.onSettled(outcome));
+      const rows = new Rows(runtime, { ...input, onSettled }, { requestId, deadline, http: request });
       this.#state = { tag: 'submitted', abandon: (error) => rows.abandon(error) };
+      rows.begin();
       return;
     }
     const { payload, onPart } = input;

@@ -10,6 +10,10 @@ import { type BodyToRead, checkMediaType, checkMsgpackCoding, decodeText } from 
 import { errorBody } from './client-text.ts';
 import type { HttpCall, Input, RequestForm } from './exchange.ts';
 import { type AnswerForm, answerForm, parseTimeout, type RequestHead, readHead } from './request-head.ts';
+import { RowAnswer, wantsLines } from './rows/row-answer.ts';
+import { readRows, rowFormatOf } from './rows/row-input.ts';
+import type { RowsOutcome } from './rows/rows.ts';
+import { nameStage } from './served-endpoint.ts';
 import { chatForm, chatRequest } from './streaming/chat-form.ts';
 import { asksBase64In, bodyOrNull, inBase64 } from './streaming/embeddings.ts';
 import { ResultStream } from './streaming/result-stream.ts';
@@ -48,8 +52,8 @@ export class OwnForm implements RequestForm {
   head(): BodyToRead {
     const { maxJson, maxBytes } = this.#call.endpoint.limits;
     this.#head = readHead(this.#call.request.headers);
-    const { type, length, coding } = this.#head;
-    const most = type.kind === 'json' ? maxJson.bytes : maxBytes;
+    const { length, coding } = this.#head;
+    const most = this.#isParsedHere ? maxJson.bytes : maxBytes;
     if (coding === 'identity' && length !== null && length > 0 && length <= most) this.#accept();
     return { coding, length, most };
   }
@@ -57,7 +61,7 @@ export class OwnForm implements RequestForm {
   tooLarge(): ModeletError {
     const { maxJson, maxBytes } = this.#call.endpoint.limits;
     const { kind } = (this.#head as RequestHead).type;
-    if (kind === 'json') return new ModeletError('payload_too_large', `the body is larger than ${maxJson.name}`);
+    if (this.#isParsedHere) return new ModeletError('payload_too_large', `the body is larger than ${maxJson.name}`);
     if (kind === 'msgpack') return new ModeletError('payload_too_large', 'the body is larger than the runtime takes');
     this.#accept();
     this.#finder = 'pipeline';
@@ -68,6 +72,8 @@ export class OwnForm implements RequestForm {
     const { spec, isForEmbeddings } = this.#call.endpoint;
     const head = this.#head as RequestHead;
     this.#finder = 'pipeline';
+    const rows = this.#rows(body);
+    if (rows) return rows;
     const empty = body.length === 0 ? emptyPayload(head) : null;
     // A body that is empty is of no type, unless its parser makes an object of it.
     if (!empty || empty === EMPTY_OBJECT) this.#accept();
@@ -84,9 +90,36 @@ export class OwnForm implements RequestForm {
     };
   }
 
+  /** Returns the rows of a body, each of which is an item; null: the body is one item. */
+  #rows(body: Buffer): Input | null {
+    const { endpoint, request } = this.#call;
+    const { spec, limits, runtime } = endpoint;
+    const { type, contentType } = this.#head as RequestHead;
+    const format = spec.maxRows === 0 ? null : rowFormatOf(contentType);
+    if (format === null) return null;
+    this.#accept();
+    const rows = readRows(body, { format, type, most: spec.maxRows, maxBytes: limits.maxBytes });
+    if (rows === null) return null;
+    const inLines = wantsLines(request.headers.accept, spec.parts !== null);
+    const refuse = (error: ModeletError): void => this.refuse(error);
+    const answer = new RowAnswer({ ...this.#call, form: this.#answerForm, inLines, refuse });
+    return {
+      ...{ rows, allOrNone: false, window: runtime.described().running, pace: answer.pace },
+      onRow: (row, settlement) => answer.onRow(row, settlement),
+      onSettled: (outcome: RowsOutcome) => answer.onSettled(outcome),
+    };
+  }
+
   refuse(error: ModeletError): void {
     if (this.#finder === 'pipeline') error.stage ??= this.#call.endpoint.stageNames[0];
     this.#answerError(error, null);
+  }
+
+  /** Whether the body has the limit of JSON, because Node-RED's parser or this process parses it. */
+  get #isParsedHere(): boolean {
+    const { type, contentType } = this.#head as RequestHead;
+    if (type.kind === 'json') return true;
+    return this.#call.endpoint.spec.maxRows > 0 && ['lines', 'csv'].includes(rowFormatOf(contentType) ?? '');
   }
 
   /** @throws ModeletError if the request cannot be accepted as its headers are */
@@ -136,22 +169,20 @@ export class OwnForm implements RequestForm {
   }
 
   /** @param kept the input, for an answer that repeats it */
-  #settled({ outcome, timings, gathered }: Settlement, kept: Payload | null): void {
+  #settled(settlement: Settlement, kept: Payload | null): void {
+    const { outcome } = settlement;
     if (outcome.ok) {
       this.#answer(outcome.value);
       return;
     }
     const { error } = outcome;
-    const { stageNames } = this.#call.endpoint;
     if (error.code === 'bad_request' && this.#head?.type.kind === 'json') {
       // In a flow, no stage has seen the request yet.
       this.#finder = 'parser';
       this.#answerError(new ModeletError('bad_request', error.message), null);
       return;
     }
-    // A gather is no stage, and neither is one of its branches to blame if they were late.
-    if (gathered?.failed === undefined || gathered.failed === null)
-      error.stage ??= stageNames[timings.length] ?? stageNames[0];
+    nameStage(this.#call.endpoint.stageNames, settlement);
     this.#answerError(error, outcome.input ?? kept);
   }
 

@@ -1,5 +1,6 @@
 /** An endpoint that a host serves: the compiled endpoint, its runtime, and its answers prepared for each request. */
 import { validateHeaderName, validateHeaderValue } from 'node:http';
+import type { RowTerms } from '../config/stage-definition.ts';
 import type { Deadline } from '../core/clock.ts';
 import type { AnswerSpec, EndpointSpec, ListenerSpec, PlannedEndpoint } from '../core/endpoints.ts';
 import { isOfRequest, ModeletError } from '../core/errors.ts';
@@ -15,7 +16,7 @@ import type { Settlement } from '../core/routes/route.ts';
 import { itemKeyOf, LONGEST_KEY_BYTES } from '../core/text.ts';
 import { stickyHash } from '../core/versions.ts';
 import { isRefusal } from '../observe/log/refusals.ts';
-import type { Desk } from '../runtime/desk/desk.ts';
+import type { Desk, RequestRows } from '../runtime/desk/desk.ts';
 import { encodeMeta } from '../wire/frames/items.ts';
 import type { Clients, OtherOrigins } from './access.ts';
 import type { Headers } from './request-head.ts';
@@ -26,8 +27,12 @@ export interface EndpointRequest {
   readonly requestId: string;
   readonly payload: Payload;
   readonly deadline: Deadline;
-  /** How many requests of the same client come now, with this one: there must be room for all. Default: 1. */
-  readonly places?: number;
+  /** All requests of the same client that come now, with this one: there must be room for all. Default: this one alone. */
+  readonly together?: RequestRows;
+  /** Whether it goes in only when `enter` is called. */
+  readonly isHeld?: boolean;
+  /** Whether it waits for room in the queue of the first stage. Default: as the endpoint's requests do. */
+  readonly patient?: boolean;
   /** The HTTP request; the same object for all spans. */
   readonly http: { readonly headers: Headers };
   /**
@@ -40,17 +45,17 @@ export interface EndpointRequest {
 }
 
 /** The modelets of a route, as they describe themselves. */
-export interface DescribedRoute {
+export interface DescribedRoute extends RowTerms {
   /** The first and the last stage's modelet; null: none has loaded yet. */
   readonly first: ModeletDescription | null;
   readonly last: ModeletDescription | null;
-  /** Most rows of one request of which each may be a request; 0: the route has not shown that rows may be. */
-  readonly mostRows: number;
 }
 
 export interface EndpointRuntime {
   /** @throws ModeletError if the request is refused; the runtime has counted it */
   submit(request: EndpointRequest): RequestNumber;
+  /** Lets a request in that is held. No effect if it has settled. */
+  enter(id: RequestNumber): void;
   /** Settles a request early. No effect if it has settled. */
   abandon(id: RequestNumber, error: ModeletError): void;
   deadlineFor(timeoutMs: number): Deadline;
@@ -162,9 +167,15 @@ function inUtf8(type: string): string {
   return `${type.replace(CHARSET, '')}; charset=utf-8`;
 }
 
+/** Names the stage that failed, unless its error does: a gather is no stage, and neither are its late branches to blame. */
+export function nameStage(stageNames: readonly string[], { outcome, timings, gathered }: Settlement): void {
+  if (outcome.ok || (gathered?.failed !== undefined && gathered.failed !== null)) return;
+  outcome.error.stage ??= stageNames[timings.length] ?? stageNames[0];
+}
+
 export type EndpointDesk = Pick<
   Desk<unknown>,
-  'submit' | 'abandon' | 'deadlineFor' | 'countRefused' | 'countUnwritten'
+  'submit' | 'enter' | 'abandon' | 'deadlineFor' | 'countRefused' | 'countUnwritten'
 >;
 
 /** Sees one request on its way. */
@@ -201,8 +212,8 @@ export class DeskEndpoint implements EndpointRuntime {
   }
 
   submit(request: EndpointRequest): RequestNumber {
-    const { requestId, payload, deadline, places, http, onPart, onSettled } = request;
-    const { entry, patient, sticky, key: header, cost } = this.#spec;
+    const { requestId, payload, deadline, together, isHeld, http, onPart, onSettled } = request;
+    const { entry, sticky, key: header, cost } = this.#spec;
     const key = header === null ? null : itemKeyOf(http.headers[header]);
     const watcher = this.#host.watch?.(request);
     try {
@@ -213,8 +224,9 @@ export class DeskEndpoint implements EndpointRuntime {
         payload,
         deadline,
         priority: 0,
-        patient,
-        places,
+        patient: request.patient ?? this.#spec.patient,
+        together,
+        isHeld,
         group: 0,
         sticky: sticky === null ? 0 : stickyHash(http.headers[sticky]),
         key: key?.hash ?? 0,
@@ -237,6 +249,10 @@ export class DeskEndpoint implements EndpointRuntime {
       watcher?.onSettled({ outcome: { ok: false, error: thrown as ModeletError }, timings: [], gathered: null });
       throw thrown;
     }
+  }
+
+  enter(id: RequestNumber): void {
+    this.#desk.enter(id);
   }
 
   abandon(id: RequestNumber, error: ModeletError): void {

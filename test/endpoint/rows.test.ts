@@ -4,30 +4,49 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
-import { Rows } from '../../src/http/rows.ts';
-import type { EndpointRequest } from '../../src/http/served-endpoint.ts';
-import { Ledger } from '../../src/runtime/desk/ledger.ts';
+import type { Settlement } from '../../src/core/routes/route.ts';
+import { type RowInput, Rows } from '../../src/http/rows/rows.ts';
+import type { EndpointRequest, EndpointRuntime } from '../../src/http/served-endpoint.ts';
+import { Desk, type DeskHost } from '../../src/runtime/desk/desk.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
+import { encodeError } from '../../src/wire/codec/error-codec.ts';
+import type { WireItem } from '../../src/wire/frames/frames.ts';
+import { encodeFailure } from '../../src/wire/frames/items.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
+interface Batch {
+  readonly rows: number;
+  /** Rows that cannot be read. */
+  readonly broken: readonly number[];
+  readonly allOrNone: boolean;
+  readonly window: number;
+  readonly deadline: number;
+}
+
 type Step =
-  | { readonly do: 'submit'; readonly rows: number; readonly deadline: number }
-  | { readonly do: 'answer' | 'fail'; readonly which: number }
+  | { readonly do: 'submit'; readonly batch: Batch }
+  | { readonly do: 'answer' | 'fail' | 'find full'; readonly which: number }
   | { readonly do: 'leave'; readonly which: number }
   | { readonly do: 'advance'; readonly ms: number }
+  | { readonly do: 'read' }
   | { readonly do: 'close' };
 
+const batch: fc.Arbitrary<Batch> = fc.record({
+  rows: fc.nat({ max: 7 }),
+  broken: fc.uniqueArray(fc.nat({ max: 6 }), { maxLength: 2 }),
+  allOrNone: fc.boolean(),
+  window: fc.constantFrom(1, 2, 3, Number.POSITIVE_INFINITY),
+  deadline: fc.constantFrom(5, 20, Number.POSITIVE_INFINITY),
+});
+const which = fc.nat({ max: 40 });
 const step: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 3,
-    arbitrary: fc
-      .tuple(fc.integer({ min: 1, max: 7 }), fc.constantFrom(5, 20, Number.POSITIVE_INFINITY))
-      .map(([rows, deadline]): Step => ({ do: 'submit', rows, deadline })),
-  },
-  { weight: 12, arbitrary: fc.nat({ max: 40 }).map((which): Step => ({ do: 'answer', which })) },
-  { weight: 1, arbitrary: fc.nat({ max: 40 }).map((which): Step => ({ do: 'fail', which })) },
-  { weight: 1, arbitrary: fc.nat({ max: 5 }).map((which): Step => ({ do: 'leave', which })) },
+  { weight: 3, arbitrary: batch.map((one): Step => ({ do: 'submit', batch: one })) },
+  { weight: 12, arbitrary: which.map((at): Step => ({ do: 'answer', which: at })) },
+  { weight: 1, arbitrary: which.map((at): Step => ({ do: 'fail', which: at })) },
+  { weight: 1, arbitrary: which.map((at): Step => ({ do: 'find full', which: at })) },
+  { weight: 1, arbitrary: fc.nat({ max: 5 }).map((at): Step => ({ do: 'leave', which: at })) },
   { weight: 2, arbitrary: fc.nat({ max: 8 }).map((ms): Step => ({ do: 'advance', ms })) },
+  { weight: 2, arbitrary: fc.constant<Step>({ do: 'read' }) },
   { weight: 1, arbitrary: fc.constant<Step>({ do: 'close' }) },
 );
 
@@ -38,110 +57,179 @@ function payloadOf(text: string): Payload {
   return { codec: CODEC.json, bytes: Buffer.from(text) };
 }
 
-/** A client's request, and its rows as the ledger knows them. */
-interface Asked {
-  readonly rows: Rows;
-  readonly payloads: readonly Payload[];
-  readonly ids: readonly RequestNumber[];
-  readonly outcomes: Outcome<readonly Payload[]>[];
+/** A client's request, and its rows as the desk knows them. */
+interface Asked extends Batch {
+  readonly request: Rows;
+  readonly inputs: readonly RowInput[];
+  readonly ids: readonly (RequestNumber | null)[];
+  /** Rows in the order in which they went in. */
+  readonly entered: number[];
+  readonly told: Map<number, Outcome<Payload>>;
+  readonly outcomes: Outcome<readonly Outcome<Payload>[]>[];
 }
 
 class Model {
   readonly clock = new FakeClock(0);
-  readonly open = new Map<RequestNumber, Payload>();
+  /** Items in the engine. */
+  readonly inside = new Map<RequestNumber, WireItem>();
   readonly settled = new Map<RequestNumber, ErrorCode | 'ok'>();
   readonly asked: Asked[] = [];
-  readonly ledger: Ledger = new Ledger(CAPACITY, this.clock, {
-    onSettled: ({ id }, { outcome }) => {
-      assert.ok(!this.settled.has(id), 'a row settles once');
-      this.settled.set(id, outcome.ok ? 'ok' : outcome.error.code);
-      this.open.delete(id);
+  readonly refused: ModeletError[] = [];
+  /** Clients that take another row when they have read. */
+  #unread: (() => void)[] = [];
+  #onEnter: (id: RequestNumber) => void = () => {};
+  readonly #host: DeskHost<object> = {
+    entryOf: () => ({}),
+    routeOf: () => 1,
+    refusalOf: () => null,
+    enter: (item) => {
+      this.inside.set(item.id, item);
+      this.#onEnter(item.id);
     },
-    onExpired: () => {},
+    cancel: (id) => this.inside.delete(id),
+    taken: () => {},
+    onSettled: (id) => this.inside.delete(id),
     onFailed: () => {},
-    onThrown: (error) => {
-      throw error;
-    },
-  });
+    onLog: (record) => assert.fail(record.message),
+  };
+  readonly desk: Desk<object> = new Desk(
+    { capacity: CAPACITY, maxHeldBytes: 1000, barred: null },
+    this.#host,
+    this.clock,
+  );
 
   run(what: Step): void {
     switch (what.do) {
       case 'submit':
-        this.#submit(what.rows, what.deadline);
+        this.#submit(what.batch);
         break;
       case 'answer':
       case 'fail':
-        this.#settle(what.which, what.do === 'answer');
+      case 'find full':
+        this.#settle(what.which, what.do);
         break;
       case 'leave':
-        this.asked[what.which]?.rows.abandon(new ModeletError('cancelled', 'the client left'));
+        this.asked[what.which]?.request.abandon(new ModeletError('cancelled', 'the client left'));
         break;
       case 'advance':
         this.clock.advance(what.ms);
         break;
+      case 'read':
+        for (const next of this.#unread.splice(0)) next();
+        break;
       case 'close':
-        this.ledger.failAll(() => new ModeletError('shutting_down', 'closing'));
+        this.desk.failAll(() => new ModeletError('shutting_down', 'closing'));
     }
     this.#check();
   }
 
-  #submit(count: number, deadline: number): void {
-    const payloads = Array.from({ length: count }, (_, row) => payloadOf(`[${this.asked.length},${row}]`));
-    const outcomes: Outcome<readonly Payload[]>[] = [];
-    const ids: RequestNumber[] = [];
-    const fit = this.ledger.backlog + count <= CAPACITY;
-    const submit = ({ payload, places, onSettled }: EndpointRequest): RequestNumber => {
-      const id = this.ledger.open({ onSettled }, this.clock.now() + deadline, false, places);
-      ids.push(id);
-      this.open.set(id, payload);
-      return id;
+  #submit(wanted: Batch): void {
+    const inputs = Array.from({ length: wanted.rows }, (_, row): RowInput => {
+      if (wanted.broken.includes(row)) return new ModeletError('invalid_input', `line ${row}`);
+      return payloadOf(`[${this.asked.length},${row}]`);
+    });
+    const ids: (RequestNumber | null)[] = inputs.map(() => null);
+    const readable = [...inputs.keys()].filter((row) => !(inputs[row] instanceof ModeletError));
+    const fit = this.desk.backlog + readable.length <= CAPACITY;
+    const entered: number[] = [];
+    const told: Asked['told'] = new Map();
+    const outcomes: Asked['outcomes'] = [];
+    const runtime: Pick<EndpointRuntime, 'submit' | 'enter' | 'abandon' | 'refused'> = {
+      submit: ({ payload, patient = false, http: _, onSettled, onPart: __, ...request }: EndpointRequest) => {
+        const settled: EndpointRequest['onSettled'] = (settlement) => {
+          const { outcome } = settlement;
+          assert.ok(!this.settled.has(id), 'a row settles once');
+          this.settled.set(id, outcome.ok ? 'ok' : outcome.error.code);
+          onSettled(settlement);
+        };
+        const shared = { gateMs: 0, entry: 'in', priority: 0, group: 0, meta: null };
+        const id: RequestNumber = this.desk.submit({ ...request, ...shared, payload, patient, onSettled: settled });
+        ids[inputs.indexOf(payload)] = id;
+        return id;
+      },
+      enter: (id) => this.desk.enter(id),
+      abandon: (id, error) => this.desk.abandon(id, error),
+      refused: (error) => this.refused.push(error),
     };
-    const abandon = (id: RequestNumber, error: ModeletError): void => {
-      if (this.ledger.isOpen(id)) this.ledger.settle(id, { ok: false, error });
+    this.#onEnter = (id) => entered.push(ids.indexOf(id));
+    const onEnter = this.#onEnter;
+    const items = {
+      ...{ rows: inputs, allOrNone: wanted.allOrNone, window: wanted.window },
+      onRow: (row: number, { outcome }: Settlement) => {
+        assert.ok(!told.has(row));
+        assert.equal(outcomes.length, 0);
+        told.set(row, outcome);
+      },
+      pace: (next: () => void) => {
+        this.#unread.push(() => {
+          this.#onEnter = onEnter;
+          next();
+        });
+      },
+      onSettled: (outcome: Asked['outcomes'][0]) => outcomes.push(outcome),
     };
-    const shared = {
-      requestId: 'r',
-      deadline,
-      http: HTTP,
-      onSettled: (outcome: (typeof outcomes)[0]) => outcomes.push(outcome),
-    };
+    const deadline = this.clock.now() + wanted.deadline;
     try {
-      const rows = new Rows({ submit, abandon }, { ...shared, payloads });
-      assert.ok(fit);
-      assert.equal(outcomes.length, 0, 'the answer never comes before the rows are submitted');
-      this.asked.push({ rows, payloads, ids, outcomes });
+      const request = new Rows(runtime, items, { requestId: 'r', deadline, http: HTTP });
+      assert.ok(fit || readable.length === 0);
+      assert.deepEqual([entered, outcomes], [[], []], 'nothing goes in or comes before it begins');
+      this.asked.push({ ...wanted, request, inputs, ids, entered, told, outcomes });
+      request.begin();
     } catch (thrown) {
       assert.equal((thrown as ModeletError).code, 'capacity_exceeded');
       assert.ok(!fit);
-      assert.deepEqual([ids, outcomes], [[], []], 'none of them is admitted, and nothing else answers');
+      assert.deepEqual([entered, outcomes, ids.filter((id) => id !== null)], [[], [], []], 'none of them is admitted');
     }
   }
 
-  #settle(which: number, ok: boolean): void {
-    const ids = [...this.open.keys()];
-    const id = ids[which % ids.length];
-    if (id === undefined) return;
+  #settle(at: number, how: 'answer' | 'fail' | 'find full'): void {
+    const items = [...this.inside.values()];
+    const item = items[at % items.length];
+    if (item === undefined) return;
+    this.inside.delete(item.id);
+    const code = how === 'fail' ? 'modelet_failed' : 'capacity_exceeded';
+    const failure = encodeFailure(encodeError(new ModeletError(code, 'no', { stage: 's' })), null);
     // A row is answered with its own input.
-    const value = this.open.get(id) as Payload;
-    this.ledger.settle(id, ok ? { ok, value } : { ok, error: new ModeletError('invalid_input', 'no', { stage: 's' }) });
+    this.desk.settle(how === 'answer' ? { ...item, ok: true } : { ...item, ok: false, payload: failure });
   }
 
   #check(): void {
-    for (const { ids, payloads, outcomes } of this.asked) {
-      const codes = ids.map((id) => this.settled.get(id));
+    for (const one of this.asked) {
+      const { ids, inputs, entered, window, outcomes, told } = one;
+      const isOpen = (id: RequestNumber | null): boolean => id !== null && !this.settled.has(id);
+      assert.ok(entered.filter((row) => isOpen(ids[row] as RequestNumber)).length <= window, 'the window holds');
+      assert.deepEqual(
+        entered,
+        [...entered].sort((a, b) => a - b),
+        'rows go in in their order',
+      );
       assert.ok(outcomes.length <= 1);
       const [outcome] = outcomes;
-      if (!outcome) assert.ok(codes.includes(undefined) && codes.every((code) => code === undefined || code === 'ok'));
-      else if (outcome.ok) assert.deepEqual(outcome.value, payloads, 'all results, in the order of the rows');
-      else {
-        assert.ok(!codes.includes(undefined), 'no row is left behind');
-        const own = codes.findIndex((code) => code !== 'ok' && code !== 'cancelled');
-        if (own < 0) assert.equal(outcome.error.message, 'the client left');
-        else {
-          assert.equal(outcome.error.code, codes[own]);
-          assert.match(outcome.error.message, new RegExp(`^row ${own}: `));
+      if (!outcome) continue;
+      assert.ok(!ids.some(isOpen), 'no row is left behind');
+      if (outcome.ok) {
+        assert.equal(outcome.value.length, inputs.length);
+        for (const [row, result] of outcome.value.entries()) {
+          assert.equal(told.get(row), result);
+          const input = inputs[row] as RowInput;
+          if (result.ok) assert.deepEqual(result.value, input, 'each result in the place of its row');
+          else if (input instanceof ModeletError) assert.equal(result.error, input);
+          else assert.equal(result.error.code, this.settled.get(ids[row] as RequestNumber));
+          assert.ok(!one.allOrNone || result.ok || input instanceof ModeletError);
         }
-      }
+      } else this.#checkRefusal(one, outcome.error);
+    }
+  }
+
+  /** A request as a whole fails for its client, for the first row that fails if none may, or if no row has found room. */
+  #checkRefusal({ allOrNone, ids, told }: Asked, { code, message }: ModeletError): void {
+    if (code === 'cancelled') assert.equal(message, 'the client left');
+    else if (allOrNone) {
+      const row = Number(/^row (\d+): /.exec(message)?.[1]);
+      assert.equal(this.settled.get(ids[row] as RequestNumber), code);
+    } else {
+      assert.equal(code, 'capacity_exceeded');
+      assert.ok(![...told.values()].some(({ ok }) => ok));
     }
   }
 }
@@ -152,7 +240,8 @@ test('every row settles or is cancelled, and the answer comes once', () => {
       const model = new Model();
       for (const each of steps) model.run(each);
       model.run({ do: 'close' });
-      assert.equal(model.ledger.backlog, 0);
+      while (model.asked.some(({ outcomes }) => outcomes.length === 0)) model.run({ do: 'read' });
+      assert.deepEqual([model.desk.backlog, model.inside.size], [0, 0]);
       for (const { outcomes } of model.asked) assert.equal(outcomes.length, 1);
     }),
     { numRuns: 400 },
@@ -161,21 +250,49 @@ test('every row settles or is cancelled, and the answer comes once', () => {
 
 test('rows that are refused in the middle are cancelled, and the caller gets the refusal', () => {
   const abandoned: RequestNumber[] = [];
-  let answers = 0;
-  const submit = ({ places }: EndpointRequest): RequestNumber => {
-    if (places === 1) throw new ModeletError('capacity_exceeded', 'the channel is full');
-    return places as number;
+  const unexpected = (): never => assert.fail('nothing goes in, and nothing is answered');
+  let count = 0;
+  const submit = (): RequestNumber => {
+    count += 1;
+    if (count === 3) throw new ModeletError('capacity_exceeded', 'the channel is full');
+    return count;
   };
-  const request = {
-    ...{ requestId: 'r', deadline: 1, http: HTTP, payloads: ['1', '2', '3'].map(payloadOf) },
-    onSettled: () => {
-      answers += 1;
-    },
+  const items = {
+    ...{ rows: ['1', '2', '3'].map(payloadOf), allOrNone: true, window: Number.POSITIVE_INFINITY },
+    onSettled: unexpected,
   };
   const abandon = (id: RequestNumber, { code }: ModeletError): void => {
     assert.equal(code, 'cancelled');
     abandoned.push(id);
   };
-  assert.throws(() => new Rows({ submit, abandon }, request), { code: 'capacity_exceeded' });
-  assert.deepEqual([abandoned, answers], [[3, 2], 0]);
+  const runtime = { submit, abandon, enter: unexpected, refused: unexpected };
+  assert.throws(() => new Rows(runtime, items, { requestId: 'r', deadline: 1, http: HTTP }), {
+    code: 'capacity_exceeded',
+  });
+  assert.deepEqual([abandoned, count], [[1, 2], 3]);
+});
+
+test('rows that wait have a separate memory, which one request alone may exceed', () => {
+  const model = new Model();
+  const large = payloadOf('1'.repeat(400));
+  const results: string[] = [];
+  const ask = (rows: number): Rows => {
+    const runtime: Pick<EndpointRuntime, 'submit' | 'enter' | 'abandon' | 'refused'> = {
+      submit: ({ http: _, onPart: __, patient = false, ...request }) =>
+        model.desk.submit({ ...request, patient, gateMs: 0, entry: 'in', priority: 0, group: 0, meta: null }),
+      enter: (id) => model.desk.enter(id),
+      abandon: (id, error) => model.desk.abandon(id, error),
+      refused: () => {},
+    };
+    const onSettled = ({ ok }: { readonly ok: boolean }): unknown => results.push(`${rows} ${ok}`);
+    const items = { rows: Array.from({ length: rows }, () => large), allOrNone: false, window: 1, onSettled };
+    return new Rows(runtime, items, { requestId: 'r', deadline: Number.POSITIVE_INFINITY, http: HTTP });
+  };
+  const first = ask(4);
+  first.begin();
+  assert.throws(() => ask(1), { code: 'capacity_exceeded', message: /memory for payloads/ });
+  first.abandon(new ModeletError('cancelled', 'the client left'));
+  ask(2).begin();
+  for (const _ of [1, 2]) model.run({ do: 'answer', which: 0 });
+  assert.deepEqual(results, ['4 false', '2 true']);
 });

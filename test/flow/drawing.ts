@@ -52,7 +52,7 @@ export function stage(id: string, wires: Wires = [], overrides: Partial<StageNod
     invalid: null,
   } as const;
   const noVersions = { versions: [], sticky: '' };
-  const forClients = { mediaTypes: ['application/json'], patient: false, caught: false };
+  const forClients = { mediaTypes: ['application/json'], maxRows: 0, patient: false, caught: false };
   const drawn = { ...common('modelet-stage'), id, name: id.toUpperCase(), wires: outputs(wires) };
   return { kind: 'stage', ...drawn, ...settings, ...noVersions, ...forClients, ...overrides };
 }

@@ -36,6 +36,7 @@ const SPEC: EndpointSpec = {
   entry: 'a',
   describedBy: { first: 'a', last: 'a' },
   mediaTypes: ['application/json'],
+  maxRows: 0,
   patient: false,
   answer: { statusCode: null, headers: {} },
   failure: null,

@@ -29,6 +29,7 @@ export function endpoint(spec: Partial<ApiEndpoint> = {}): ApiEndpoint {
     gates: 'none',
     baseUrl: '',
     needsKey: false,
+    maxRows: 0,
     takesFiles: false,
     ...spec,
   };

@@ -126,6 +126,26 @@ describe('document', () => {
     assert.ok(content['application/json']?.schema);
   });
 
+  test('an endpoint that takes rows takes arrays of its input, lines and tables, and answers each row', async () => {
+    const mediaTypes = ['application/json', 'application/jsonl', 'text/csv'];
+    const inputs = [input({ schema: PAIR, mediaTypes })];
+    const document = await documentOf({ inputs, answers: [result({ schema: NUMBER })], maxRows: 9 });
+    const { requestBody, responses } = operation(document, 'post', '/digits');
+    const taken = contentOf(requestBody);
+    const pair = { $ref: '#/components/schemas/first_input' };
+    assert.deepEqual(taken['application/json']?.schema, { anyOf: [pair, { type: 'array', maxItems: 9, items: pair }] });
+    assert.deepEqual(Object.keys(taken), mediaTypes);
+    const given = contentOf(responses['200']);
+    const number = { $ref: '#/components/schemas/last_result' };
+    const row = { type: 'object', required: ['result'], properties: { result: number } };
+    const each = { anyOf: [row, { $ref: '#/components/schemas/Error' }] };
+    assert.deepEqual(given['application/json']?.schema, {
+      anyOf: [number, { type: 'array', maxItems: 9, items: each }],
+    });
+    assert.ok('application/x-ndjson' in given);
+    assert.ok('X-Failed-Rows' in (responses['200'] as { headers: object }).headers);
+  });
+
   test('a form with files is among the media types if it can reach a stage', async () => {
     const typesFor = async (spec: Parameters<typeof input>[0]): Promise<string[]> => {
       const mediaTypes = ['image/*', 'application/json'];

@@ -67,6 +67,7 @@ const endpoint: fc.Arbitrary<ApiEndpoint> = fc.record({
   gates: fc.constantFrom('none', 'memory', 'durable'),
   baseUrl: fc.constantFrom('', 'https://one.example/v1', 'https://two.example'),
   needsKey: fc.boolean(),
+  maxRows: fc.nat({ max: 2 }),
   takesFiles: fc.boolean(),
 });
 

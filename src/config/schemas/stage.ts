@@ -237,6 +237,10 @@ export const stage = {
       icon: 'globe',
       description: 'Media types that the body of an HTTP request may have. `image/*` and `*/*` are allowed',
     },
+    maxRows: {
+      ...{ type: 'integer', default: 0, minimum: 0, maximum: 1_000_000, icon: 'th-list', unit: 'rows' },
+      description: 'Most rows of an HTTP body, each an item: array, JSON lines, CSV. 0: a body is one item',
+    },
     capacity: {
       ...{ goesTo: 'engine', type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000 },
       icon: 'inbox',

@@ -110,6 +110,7 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     entry: route.entry,
     describedBy: { first: firsts.length === 1 ? first.id : null, last: lastStageOf(route.leg) },
     mediaTypes: first.mediaTypes,
+    maxRows: Math.min(...firsts.map(({ maxRows }) => maxRows)),
     patient: first.patient,
     answer: answerOf(exit.value.response),
     failure: failure.value.answer,

@@ -131,7 +131,7 @@ function toPipelineNode(
 
 const NO_SETTINGS = {
   ...{ runtime: '', input: '', output: '', dropKey: '', drops: false, readsAlso: null, mediaTypes: [], patient: false },
-  ...{ versions: [], sticky: '', keyBy: '', whole: null, emits: 'one' as const },
+  ...{ versions: [], sticky: '', keyBy: '', whole: null, emits: 'one' as const, maxRows: 0 },
 };
 
 function stageSettings(
@@ -139,13 +139,13 @@ function stageSettings(
   stageId: StageSurroundings['stageId'],
 ): Pick<StageNode, keyof typeof NO_SETTINGS> {
   if (config instanceof ModeletError) return NO_SETTINGS;
-  const { runtime, input, output, dropKey, keyBy, mediaTypes, overflow, emits } = config;
+  const { runtime, input, output, dropKey, keyBy, mediaTypes, maxRows, overflow, emits } = config;
   const versions = config.versions.map((version) => ({ ...version, stage: stageId(version.stage) }));
   return {
     ...{ runtime, input, output, dropKey, keyBy, readsAlso: readsAlso(config), mediaTypes },
     ...{ drops: overflow === 'drop-oldest', patient: overflow === 'wait' },
     ...{ versions, sticky: versions.length > 0 ? config.sticky : '', whole: useOf(config)?.why ?? null },
-    emits,
+    ...{ emits, maxRows },
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { type EnginePlan, mostRows } from '../../config/stage-definition.ts';
+import { type EnginePlan, rowTerms } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -160,9 +160,9 @@ export class Listener implements Submitter {
 
   #openDesk(): Desk<PlannedEndpoint> {
     const host = this.#host;
-    const { requests } = this.#boot;
+    const { requests, maxQueueBytes } = this.#boot;
     return new Desk<PlannedEndpoint>(
-      requests,
+      { ...requests, maxHeldBytes: maxQueueBytes / 2 },
       {
         // A request may have begun before a deploy: it takes the route that is there now.
         entryOf: ({ entry }) =>
@@ -239,7 +239,7 @@ export class Listener implements Submitter {
         described: () => ({
           first: describe(spec.describedBy.first),
           last: describe(spec.describedBy.last),
-          mostRows: mostRows(onRoute, ({ ref }) => this.#host.description(ref), requests.capacity),
+          ...rowTerms(onRoute, ({ ref }) => this.#host.description(ref), requests.capacity),
         }),
         watch: ({ payload }) => {
           this.#host.onBytes(payload.bytes.byteLength);

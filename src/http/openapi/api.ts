@@ -1,7 +1,7 @@
 /** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
 import type { StageConfig } from '../../config/compile-stage.ts';
-import type { StreamSpec } from '../../core/endpoints.ts';
+import type { EndpointSpec, StreamSpec } from '../../core/endpoints.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../../flow/graph.ts';
 import { type Reached, streamingResponse, type Ways, waysFrom } from '../../flow/http/http-ways.ts';
 import type { CompiledNodes } from '../../flow/read/compiled-nodes.ts';
@@ -17,6 +17,7 @@ export interface Described {
   readonly graph: Graph;
   readonly nodes: CompiledNodes;
   readonly services: readonly Service[];
+  readonly compiled: readonly EndpointSpec[];
   /** Path below which HTTP-in nodes listen. */
   readonly root: string;
   nameOf(id: string): string;
@@ -82,7 +83,7 @@ function follow(graph: Graph, first: Ways, wanted: (reached: Reached) => boolean
 }
 
 function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): ApiEndpoint {
-  const { method, url, name, info, tab, upload } = httpIn;
+  const { id: httpInId, method, url, name, info, tab, upload } = httpIn;
   const isGated = behind.gates.size > 0;
   const isStored = [...behind.gates].some((id) => isDurable(described.graph, id));
   const runtime = described.runtimeOf(behind.stages[0]?.stage ?? [...behind.gates][0] ?? '') ?? '';
@@ -94,6 +95,7 @@ function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): A
     gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
     baseUrl: described.nodes.settings('runtime', runtime)?.baseUrl ?? '',
     needsKey: behind.stages.some(({ stage }) => needsKey(described, stage)),
+    maxRows: described.compiled.find(({ id }) => id === httpInId)?.maxRows ?? 0,
     // The HTTP-in node uses its `upload` property for POST only.
     takesFiles: upload && method === 'post',
   };

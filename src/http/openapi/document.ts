@@ -1,10 +1,10 @@
 /** Builds the OpenAPI 3.1 document of the endpoints that lead to pipelines. Pure; it runs again for every request. */
 import { withoutTrailing } from '../../core/text.ts';
 import { Components } from './components.ts';
-import type { Api, ApiAnswer, ApiEndpoint, JsonObject } from './endpoint.ts';
-import { errorResponses, REQUEST_ID_HEADER } from './errors.ts';
+import type { Api, ApiEndpoint, JsonObject } from './endpoint.ts';
+import { ERROR_BODY, errorResponses, REQUEST_ID_HEADER } from './errors.ts';
 import { type PathParameter, templatesOf } from './path-template.ts';
-import { queryParameters, requestBody, resultSchema, STRUCTURED, usualTypes } from './payloads.ts';
+import { orRows, queryParameters, requestBody, resultSchema, STRUCTURED, usualTypes } from './payloads.ts';
 
 /** An endpoint that exists but is not among the paths, and the reason. */
 export interface Unsaid {
@@ -141,7 +141,7 @@ function operationOf(
     ],
     ...(hasBody ? { requestBody: requestBody(endpoint, components) } : {}),
     ...(endpoint.needsKey ? { security: [{ [BEARER]: [] }, { [HEADER]: [] }] } : {}),
-    responses: { ...answers(endpoint.answers, components), ...errorResponses(endpoint, hasBody, components) },
+    responses: { ...answers(endpoint, components), ...errorResponses(endpoint, hasBody, components) },
   };
 }
 
@@ -208,9 +208,20 @@ const STATES: Readonly<Record<string, string>> = {
   410: 'It was cancelled.',
 };
 
-function answers(given: readonly ApiAnswer[], components: Components): Record<string, JsonObject> {
+const FAILED_ROWS: JsonObject = {
+  description: 'How many rows have failed, if each row of the body has its own result.',
+  schema: { type: 'integer', minimum: 0 },
+};
+
+function answers(
+  { answers: given, maxRows }: Pick<ApiEndpoint, 'answers' | 'maxRows'>,
+  components: Components,
+): Record<string, JsonObject> {
   const responses: Record<string, JsonObject> = {};
-  const headers = { 'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID_HEADER) };
+  const headers = {
+    'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID_HEADER),
+    ...(maxRows > 0 ? { 'X-Failed-Rows': components.refer('headers', 'X-Failed-Rows', FAILED_ROWS) } : {}),
+  };
   const json = (description: string, schema: JsonObject): JsonObject => ({
     description,
     headers,
@@ -235,11 +246,17 @@ function answers(given: readonly ApiAnswer[], components: Components): Record<st
   const results = given.filter((answer) => answer.kind === 'result');
   for (const status of new Set(results.map((result) => result.status))) {
     const same = results.filter((result) => result.status === status);
-    const schema = resultSchema(
+    const result = resultSchema(
       same.map(({ stage }) => stage),
       components,
     );
-    const types = new Set(same.flatMap(({ contentType }) => contentType ?? usualTypes(schema, components)));
+    const row = { type: 'object', required: ['result'], properties: { result } };
+    const error = maxRows > 0 ? components.refer('schemas', 'Error', ERROR_BODY) : {};
+    const schema = orRows(result, { anyOf: [row, error] }, maxRows);
+    const lines = maxRows > 0 ? ['application/x-ndjson'] : [];
+    const types = new Set(
+      same.flatMap(({ contentType }) => [contentType ?? usualTypes(result, components), lines].flat(2)),
+    );
     const content = Object.fromEntries([...types].map((type) => [type, STRUCTURED.has(type) ? { schema } : {}]));
     responses[String(status)] = { description: 'The result.', headers, content };
   }

@@ -61,6 +61,8 @@ export interface ApiEndpoint {
   /** URL in front of the path, for clients behind a proxy; '': that of all endpoints. */
   readonly baseUrl: string;
   readonly needsKey: boolean;
+  /** Most rows of a body, of which each has its own result; 0: a body has one result. */
+  readonly maxRows: number;
   /** Whether a form may bring files. */
   readonly takesFiles: boolean;
 }

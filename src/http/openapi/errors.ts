@@ -90,7 +90,7 @@ const RETRY_AFTER: JsonObject = {
   schema: { type: 'integer', minimum: 0 },
 };
 
-const ERROR_BODY: JsonObject = {
+export const ERROR_BODY: JsonObject = {
   type: 'object',
   required: ['error'],
   properties: {

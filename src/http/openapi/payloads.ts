@@ -47,8 +47,9 @@ function parameter(name: string, schema: unknown, required: boolean): [string, J
 }
 
 /** Describes the body that the first stages take. */
-export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Components): JsonObject {
-  const schema = anyOf(inputs.map((input) => bodySchema(input, 'input', ['payload', 'req.body'], components)));
+export function requestBody({ inputs, takesFiles, maxRows }: ApiEndpoint, components: Components): JsonObject {
+  const input = anyOf(inputs.map((one) => bodySchema(one, 'input', ['payload', 'req.body'], components)));
+  const schema = orRows(input, input, maxRows);
   const types = [...new Set(inputs.flatMap((input) => typesOf(input, takesFiles)))];
   const named = types.length > 0 ? types : [JSON_TYPE];
   const examples = examplesOf(inputs);
@@ -56,11 +57,25 @@ export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Com
     required: true,
     content: Object.fromEntries(
       named.map((type) => {
+        if (maxRows > 0 && type in TEXTS_OF_ROWS) return [type, { schema: TEXTS_OF_ROWS[type] }];
         if (!STRUCTURED.has(type) && !isJson(type)) return [type, {}];
         return [type, { schema, ...(isJson(type) && examples ? { examples } : {}) }];
       }),
     ),
   };
+}
+
+/** Bodies of rows that are texts. */
+const TEXTS_OF_ROWS: Readonly<Record<string, JsonObject>> = {
+  'application/jsonl': { type: 'string', description: 'In each line an input as JSON.' },
+  'application/x-ndjson': { type: 'string', description: 'In each line an input as JSON.' },
+  'text/csv': { type: 'string', description: 'Names of columns, then in each row an input with these properties.' },
+};
+
+/** Returns the schema of a value, or of an array with one for each row. @param most 0: there are no rows */
+export function orRows(value: SchemaObject, ofRow: SchemaObject, most: number): SchemaObject {
+  if (most === 0 || Object.keys(value).length === 0) return value;
+  return { anyOf: [value, { type: 'array', maxItems: most, items: ofRow }] };
 }
 
 /** Types that an HTTP-in node with file upload parses. It leaves any other body unread. */

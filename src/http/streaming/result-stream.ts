@@ -11,7 +11,7 @@ import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import type { Payload } from '../../core/model.ts';
 import { headersOf } from '../answer.ts';
 import type { PreparedAnswer } from '../served-endpoint.ts';
-import type { StreamForm } from './stream-form.ts';
+import type { Chunk, StreamForm } from './stream-form.ts';
 
 interface StreamedAnswer {
   readonly requestId: string;
@@ -66,14 +66,23 @@ export class ResultStream {
   /** @throws ModeletError `modelet_failed` for a part that cannot be written; nothing of it is written then */
   part(payload: Payload): void {
     const chunk = this.#answer.form.part(payload);
-    if (chunk === null || !this.#begin(chunk)) return;
+    if (chunk !== null) this.write(chunk);
+  }
+
+  /** Writes a part that is in the form already. */
+  write(chunk: Chunk): void {
+    if (!this.#begin(chunk)) return;
     this.#wroteAt = this.#clock.now();
     this.#response.write(chunk);
   }
 
   /** Writes the value that follows the parts. @throws ModeletError `modelet_failed` */
   end(value: Payload): void {
-    const chunk = this.#answer.form.end(value);
+    this.close(this.#answer.form.end(value));
+  }
+
+  /** Writes what follows the parts, in the form already. */
+  close(chunk: Chunk): void {
     if (!this.#begin(chunk)) return;
     this.#end();
     this.#response.end(chunk);

@@ -43,6 +43,11 @@ const TYPES_OF_LINES: ReadonlySet<string> = new Set([
   'application/json-lines',
 ]);
 
+/** Whether a type, a result of `mediaTypeOf`, is that of JSON lines. */
+export function isLines(type: string): boolean {
+  return TYPES_OF_LINES.has(type);
+}
+
 /**
  * Chooses the form of a streamed answer.
  * @param accept the caller's header; without a preference it gets events
@@ -52,11 +57,11 @@ export function streamForm(accept: string | undefined, own: string | null): Stre
   if (own !== null) {
     const type = mediaTypeOf(own);
     if (type === EVENTS_TYPE) return EVENTS;
-    return type !== null && TYPES_OF_LINES.has(type) ? linesAs(type) : PLAIN;
+    return type !== null && isLines(type) ? linesAs(type) : PLAIN;
   }
   for (const type of typesNamed(accept)) {
     if (type === EVENTS_TYPE) return EVENTS;
-    if (TYPES_OF_LINES.has(type)) return linesAs(type);
+    if (isLines(type)) return linesAs(type);
     if (type === JSON_TYPE) return linesAs(LINES_TYPE);
   }
   return EVENTS;
@@ -103,6 +108,8 @@ function linesAs(type: string): StreamForm {
     error: (body) => `${JSON.stringify(body)}\n`,
   };
 }
+
+export const LINES: StreamForm = linesAs(LINES_TYPE);
 
 const PLAIN: StreamForm = {
   contentType: { text: 'text/plain; charset=utf-8', bytes: 'application/octet-stream' },

@@ -8,6 +8,7 @@ import type { BodyToRead } from '../body.ts';
 import { textForClient } from '../client-text.ts';
 import { type HttpCall, type Input, type RequestForm, shortest } from '../exchange.ts';
 import { codingOf, JSON_TYPE, parseTimeout } from '../request-head.ts';
+import type { RowsOutcome } from '../rows/rows.ts';
 import { inferAnswer, jsonAnswer } from './infer-answer.ts';
 import { type InferRequest, inferRequestOf, readInferRequest } from './infer-request.ts';
 import { promisedOutputs } from './metadata.ts';
@@ -59,12 +60,12 @@ export class InferForm implements RequestForm {
       const onSettled = ({ outcome }: Settlement): void => this.#settled(asked, outcome, decodePayload);
       return { payload: encoded(asked.input), onSettled };
     }
-    const result = (values: readonly Payload[]): unknown => {
-      const decoded = values.map((value) => decodePayload(value));
+    const result = (outcomes: readonly Outcome<Payload>[]): unknown => {
+      const decoded = outcomes.flatMap((outcome) => (outcome.ok ? [decodePayload(outcome.value)] : []));
       return resultOfRows(decoded, last?.outputs);
     };
-    const onSettled = (outcome: Outcome<readonly Payload[]>): void => this.#settled(asked, outcome, result);
-    return { payloads: rows.map(encoded), onSettled };
+    const onSettled = (outcome: RowsOutcome): void => this.#settled(asked, outcome, result);
+    return { rows: rows.map(encoded), allOrNone: true, window: Number.POSITIVE_INFINITY, onSettled };
   }
 
   refuse({ code, message, statusCode: status, retryAfterSeconds }: ModeletError): void {

@@ -79,10 +79,10 @@ export class ApiDocuments {
 }
 
 function describedBy({ RED, deployment, live, services, access }: Pipeline): Described {
-  const { graph, nodes, routes, gates } = deployment;
+  const { graph, nodes, routes, gates, compiled } = deployment;
   return {
     nameOf: (id) => nodes.get(id)?.name ?? id,
-    ...{ graph, nodes: live, services, root: httpRoot(RED.settings as HttpSettings) },
+    ...{ graph, nodes: live, services, compiled: compiled.endpoints, root: httpRoot(RED.settings as HttpSettings) },
     runtimeOf: (id) => routes.get(id)?.service.id ?? gates.get(id)?.runtime,
     needsKey: (service) => access.of(service).clients.areNeeded,
   };

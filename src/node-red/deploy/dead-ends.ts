@@ -1,5 +1,7 @@
-/** Finds the HTTP-in nodes of pipelines whose clients get no answer, or whose requests go to another node. */
-import { type Graph, nodesOf } from '../../flow/graph.ts';
+/** Finds the HTTP-in nodes of pipelines whose clients get no answer, or whose requests, or rows of them, go elsewhere. */
+import { type Graph, type GraphNode, nodesOf } from '../../flow/graph.ts';
+import type { Uncompiled } from '../../flow/http/endpoints.ts';
+import { targetsOf } from '../../flow/walk.ts';
 import { type WaysOut, waysOut } from '../../flow/ways-out.ts';
 import { addressTwice, noAnswer } from '../../observe/views/findings.ts';
 
@@ -39,5 +41,20 @@ export function endpointWarnings(
     const address = `${method.toUpperCase()} ${path}`;
     const isDead = isDeadEnd(graph, id) ? [{ id, text: noAnswer(address) }] : [];
     return isSecond(graph, id) ? [...isDead, { id, text: addressTwice(address) }] : isDead;
+  });
+}
+
+/** @returns a warning for each stage that takes rows of an endpoint which is not compiled */
+export function rowWarnings(
+  graph: Graph,
+  uncompiled: readonly Uncompiled[],
+): { readonly id: string; readonly text: string }[] {
+  return uncompiled.flatMap(({ method, path, entries, reason }) => {
+    const first = entries.flatMap((id): readonly GraphNode[] => {
+      const node = graph.get(id);
+      return node?.kind === 'batcher' ? targetsOf(graph, node) : node ? [node] : [];
+    });
+    const text = `${method.toUpperCase()} ${path} refuses rows: only a compiled endpoint takes them, and ${reason}`;
+    return first.flatMap((node) => (node.kind === 'stage' && node.maxRows > 0 ? [{ id: node.id, text }] : []));
   });
 }

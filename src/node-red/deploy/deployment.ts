@@ -24,7 +24,7 @@ import type { Service } from '../../runtime/service/service.ts';
 import type { GatePort, GateTerms } from '../gate-port.ts';
 import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
 import { brokerSecrets, listenersOf } from './config-nodes.ts';
-import { endpointWarnings } from './dead-ends.ts';
+import { endpointWarnings, rowWarnings } from './dead-ends.ts';
 import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
 import { httpFacts } from './http-facts.ts';
 
@@ -176,6 +176,7 @@ export function deploy(
       ...plan.doubled,
       ...compiledGates.doubled,
       ...endpointWarnings(graph, [...compiled.endpoints, ...compiled.uncompiled]),
+      ...rowWarnings(graph, compiled.uncompiled),
       ...[...nodes].flatMap(([id, { handler }]) => {
         if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
         return [{ id, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];

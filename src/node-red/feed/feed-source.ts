@@ -6,7 +6,7 @@ import type { NodeAPI } from 'node-red';
 import type { FeedConfig } from '../../config/compile.ts';
 import { resolveModeletFile } from '../../config/folders.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { csvRows } from './csv.ts';
+import { csvRows } from '../../http/rows/csv.ts';
 
 export interface FeedItem {
   /** The item, or the error if it cannot be read. */

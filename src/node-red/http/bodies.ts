@@ -20,6 +20,7 @@ import {
   readBody,
 } from '../../http/body.ts';
 import { type BodyKind, type BodyType, type RequestHead, readHead } from '../../http/request-head.ts';
+import { rowFormatOf } from '../../http/rows/row-input.ts';
 import { parseJsonValue } from '../../wire/codec/json-text.ts';
 import type { EntryTerms } from '../deploy/endpoints.ts';
 import { type Layer, layersOf } from '../deploy/http-facts.ts';
@@ -257,5 +258,18 @@ export function readRequest(msg: PipelineMessage, trace: ModeletTrace, first: St
   checkTimeout(msg);
   // Only the first stage checks the media type; later ones accept what it let pass.
   const isFirst = trace.stages.length === 0;
-  if (isFirst && IS_PAYLOAD.test(first.input)) readMessageBody(msg, { mediaTypes: first.mediaTypes, maxBytes });
+  if (!isFirst || !IS_PAYLOAD.test(first.input)) return;
+  readMessageBody(msg, { mediaTypes: first.mediaTypes, maxBytes });
+  if (first.maxRows > 0) refuseRows(msg);
+}
+
+/** As one item, the rows of a body would be another input. @throws ModeletError `unsupported_media` */
+function refuseRows({ req, payload, parts }: PipelineMessage): void {
+  if (!(req instanceof IncomingMessage) || parts !== undefined) return;
+  const request = req as unknown as HttpRequest;
+  if (payload !== request.body || request.body === undefined) return;
+  const contentType = request.headers['content-type'] as string | undefined;
+  const format = rowFormatOf(contentType);
+  if (!Array.isArray(payload) && (format === null || format === 'json' || format === 'msgpack')) return;
+  throw new ModeletError('unsupported_media', 'only a compiled endpoint takes the rows of a body, and this one is not');
 }

@@ -65,7 +65,7 @@ export class EndpointOfFlow implements EndpointHost {
     const { first, last } = spec.describedBy;
     const describe = (stage: string | null): ModeletDescription | null =>
       stage === null ? null : service.description(stage);
-    return { first: describe(first), last: describe(last), mostRows: service.mostRows(stages) };
+    return { first: describe(first), last: describe(last), ...service.rowTerms(stages) };
   }
 
   log(record: LogRecord): void {

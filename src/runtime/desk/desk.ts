@@ -28,8 +28,10 @@ export interface SubmitRequest extends Caller {
   readonly priority: number;
   /** Whether the request waits for room instead of being refused. */
   readonly patient: boolean;
-  /** How many requests come now, with this one: there must be room for all. Default: 1. */
-  readonly places?: number | undefined;
+  /** All requests that come now, with this one: there must be room for all of them. Default: this one alone. */
+  readonly together?: RequestRows | undefined;
+  /** Whether the request is open, but goes in only when `enter` is called. */
+  readonly isHeld?: boolean | undefined;
   /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
   /** Hash of the value whose requests stay on one version of a stage. Default: none. */
@@ -40,6 +42,13 @@ export interface SubmitRequest extends Caller {
   readonly cost?: number;
   /** JSON of the message properties, other than the payload, that stages may read. */
   readonly meta: Uint8Array | null;
+}
+
+/** Requests that are admitted together, or not at all. */
+export interface RequestRows {
+  readonly count: number;
+  /** Bytes of all their payloads. */
+  readonly bytes: number;
 }
 
 /** The process of a desk. `Entry`: what it knows of the node at which a request enters. */
@@ -55,6 +64,7 @@ export interface DeskHost<Entry> {
   cancel(id: RequestNumber): void;
   /** The caller of a request has taken so many parts of its result. */
   taken(id: RequestNumber, parts: number): void;
+  /** A request that was let in has settled. */
   onSettled(id: RequestNumber, request: SubmitRequest): void;
   /** A request has failed, or was refused. */
   onFailed(): void;
@@ -65,6 +75,8 @@ export interface DeskHost<Entry> {
 export interface DeskTerms {
   /** Most open requests. */
   readonly capacity: number;
+  /** Most bytes of payloads of requests that are held, unless those of one client alone are more. */
+  readonly maxHeldBytes: number;
   /** Why the runtime takes no requests at all; null if it does. */
   readonly barred: string | null;
 }
@@ -75,6 +87,10 @@ export class Desk<Entry> {
   readonly #barred: string | null;
   readonly #ledger: Ledger<SubmitRequest>;
   readonly #refusals: Refusals;
+  readonly #maxHeldBytes: number;
+  /** Bytes of the payload of each request that is held. */
+  readonly #held: Map<RequestNumber, number> = new Map();
+  #heldBytes = 0;
   readonly slowRequests: SlowRequests = new SlowRequests();
   readonly failedRequests: FailedRequests = new FailedRequests();
   #isClosing = false;
@@ -84,13 +100,14 @@ export class Desk<Entry> {
     this.#host = host;
     this.#clock = clock;
     this.#barred = terms.barred;
+    this.#maxHeldBytes = terms.maxHeldBytes;
     this.#refusals = new Refusals(clock, (record) => host.onLog(record));
     const watcher: LedgerWatcher<SubmitRequest> = {
       onSettled: (open, settlement, at) => {
         this.slowRequests.note(open, settlement, at);
         if (settlement.outcome.ok) this.failedRequests.answered(open.caller.entry);
         else this.failedRequests.note(settlement.outcome.error, at, open.caller.entry);
-        host.onSettled(open.id, open.caller);
+        if (!this.#letGo(open.id)) host.onSettled(open.id, open.caller);
       },
       onExpired: (id) => host.cancel(id),
       onFailed: (code) => {
@@ -129,12 +146,25 @@ export class Desk<Entry> {
   submit(request: SubmitRequest): RequestNumber {
     const entry = this.#host.entryOf(request);
     if (entry instanceof ModeletError) throw this.#refuse(entry);
-    const refusal = this.#refusal() ?? this.#host.refusalOf(request, entry);
+    const refusal = this.#refusal() ?? this.#againstBytes(request) ?? this.#host.refusalOf(request, entry);
     if (refusal) throw this.#refuse(refusal);
-    const { deadline, patient, places } = request;
-    const id = this.#ledger.open(request, deadline, patient, places);
-    this.#host.enter(toItem(request, id, this.#host.routeOf(entry)), entry);
+    const { deadline, patient, together, isHeld, payload } = request;
+    const id = this.#ledger.open(request, deadline, patient, together?.count);
+    if (isHeld) this.#hold(id, payload.bytes.byteLength);
+    else this.#host.enter(toItem(request, id, this.#host.routeOf(entry)), entry);
     return id;
+  }
+
+  /** Lets a request in that is held, on the route that is there now. No effect if it has settled. */
+  enter(id: RequestNumber): void {
+    const request = this.#ledger.callerOf(id);
+    if (!request || !this.#letGo(id)) return;
+    const entry = this.#host.entryOf(request);
+    if (entry instanceof ModeletError) {
+      this.#ledger.settle(id, { ok: false, error: entry });
+      return;
+    }
+    this.#host.enter(toItem(request, id, this.#host.routeOf(entry)), entry);
   }
 
   /** Notes that a patient request waits no longer. */
@@ -144,6 +174,10 @@ export class Desk<Entry> {
 
   isOpen(id: RequestNumber): boolean {
     return this.#ledger.isOpen(id);
+  }
+
+  isHeld(id: RequestNumber): boolean {
+    return this.#held.has(id);
   }
 
   /** Counts a request that failed before it could be submitted. */
@@ -160,8 +194,9 @@ export class Desk<Entry> {
   /** Settles a request early and drops it. No effect if the request has settled. */
   abandon(id: RequestNumber, error: ModeletError): void {
     if (!this.#ledger.isOpen(id)) return;
+    const wasHeld = this.#held.has(id);
     this.#ledger.settle(id, { ok: false, error });
-    this.#host.cancel(id);
+    if (!wasHeld) this.#host.cancel(id);
   }
 
   /** Passes an outcome to its request. */
@@ -190,6 +225,23 @@ export class Desk<Entry> {
     if (limit !== null) await this.#ledger.whenEmpty(limit);
     this.#ledger.failAll(shuttingDown);
     this.#refusals.close();
+  }
+
+  #hold(id: RequestNumber, bytes: number): void {
+    this.#held.set(id, bytes);
+    this.#heldBytes += bytes;
+  }
+
+  /** Returns whether the request was held. */
+  #letGo(id: RequestNumber): boolean {
+    this.#heldBytes -= this.#held.get(id) ?? 0;
+    return this.#held.delete(id);
+  }
+
+  #againstBytes({ together }: SubmitRequest): ModeletError | null {
+    if (!together || this.#held.size === 0 || this.#heldBytes + together.bytes <= this.#maxHeldBytes) return null;
+    const text = 'the rows of other requests fill the memory for payloads';
+    return new ModeletError('capacity_exceeded', text, { retryAfterSeconds: 1 });
   }
 
   #refusal(): ModeletError | null {

@@ -147,6 +147,11 @@ export class Ledger<C extends Caller = Caller> {
     if (request) this.#tell(request.caller, (caller) => caller.onPart?.(payload, index, taken));
   }
 
+  /** Returns the caller of an open request. */
+  callerOf(id: RequestNumber): C | undefined {
+    return this.#open.get(id)?.caller;
+  }
+
   isOpen(id: RequestNumber): boolean {
     return this.#open.has(id);
   }

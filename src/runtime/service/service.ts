@@ -4,7 +4,7 @@
  */
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { formatListen } from '../../config/formats/listen.ts';
-import { mostRows, type PlannedStage, type StageDefinition } from '../../config/stage-definition.ts';
+import { type PlannedStage, type RowTerms, rowTerms, type StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../../core/clock.ts';
 import type { ListenerSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -90,7 +90,8 @@ export class Service {
     this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
     const { barred } = this.#pins;
-    this.#desk = new Desk({ capacity: config.capacity, barred }, this.#deskHost(), clock);
+    const terms = { capacity: config.capacity, barred, maxHeldBytes: config.maxQueueBytes / 2 };
+    this.#desk = new Desk(terms, this.#deskHost(), clock);
     this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
       this.#desk.sent(item.id);
       this.#client.submit(item);
@@ -186,6 +187,11 @@ export class Service {
     return this.#desk.submit(request);
   }
 
+  /** Lets a request in that is held. No effect if it has settled. */
+  enter(id: RequestNumber): void {
+    this.#desk.enter(id);
+  }
+
   log(record: LogRecord): void {
     this.#log.write(record);
   }
@@ -251,10 +257,9 @@ export class Service {
     return this.#told.description(this.#planner.stageAt(node) ?? 0);
   }
 
-  /** Returns how many rows of one request may each be a request at the stages of nodes, see `mostRows`. */
-  mostRows(nodes: readonly string[]): number {
+  rowTerms(nodes: readonly string[]): RowTerms {
     const stages = nodes.flatMap((node) => this.stage(this.#planner.stageAt(node) ?? 0) ?? []);
-    return mostRows(stages, ({ id }) => this.description(id), this.config.capacity);
+    return rowTerms(stages, ({ id }) => this.description(id), this.config.capacity);
   }
 
   /** Returns the last input of a node's stage, if it has had one of a reasonable size. Never rejects. */
@@ -380,7 +385,7 @@ export class Service {
     const lost = (): ModeletError => this.#client.lost('the engine died', error);
     this.#checks.fail(lost());
     // Requests that wait at the entrance were not in the dead engine. They go to the next one.
-    this.#desk.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id));
+    this.#desk.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id) && !this.#desk.isHeld(id));
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {

@@ -54,6 +54,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     input: 'payload.image',
     output: 'result',
     mediaTypes: 'image/*, application/msgpack',
+    maxRows: '64',
     capacity: '7',
     queueMb: '40',
     overflow: 'drop-oldest',

@@ -68,6 +68,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
       entry: 'q',
       describedBy: { first: 'a', last: 'b' },
       mediaTypes: ['application/json', 'image/*'],
+      maxRows: 0,
       patient: true,
       answer: { statusCode: 201, headers: { 'x-model': 'digits' } },
       failure: { statusCode: null, headers: {} },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { isModeletError } from '../../../src/core/errors.ts';
-import { csvRows, LONGEST_ROW } from '../../../src/node-red/feed/csv.ts';
+import { csvRows, LONGEST_ROW } from '../../../src/http/rows/csv.ts';
 
 async function read(text: string, pieces = [text.length]): Promise<unknown[]> {
   const chunks: string[] = [];

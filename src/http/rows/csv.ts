@@ -28,33 +28,56 @@ const NUMBER = /^-?(?!0\d)(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?$/i;
  * @throws ModeletError `bad_request` if a row is longer than `LONGEST_ROW`
  */
 export async function* csvRows(input: AsyncIterable<string | Buffer>): AsyncGenerator<unknown> {
-  let names: readonly string[] | null = null;
-  for await (const { values, line } of rowsOf(input)) {
-    if (names === null) names = namesOf(values);
-    else if (values.length === names.length) {
-      yield Object.fromEntries(names.map((name, index) => [name, contentOf(values[index] as CsvValue)]));
-    } else {
-      yield new ModeletError('bad_request', `line ${line}: ${values.length} values for ${names.length} columns`);
-    }
-  }
+  const table = new CsvTable();
+  for await (const chunk of input) yield* table.read(`${chunk}`);
+  yield* table.end();
 }
 
-async function* rowsOf(input: AsyncIterable<string | Buffer>): AsyncGenerator<{ values: CsvValue[]; line: number }> {
-  let reader: RowReader | null = null;
-  let first = '';
-  for await (const chunk of input) {
-    first = `${first}${chunk}`;
-    // The mark at the start of a file that Windows writes.
-    if (reader === null) first = first.replace(/^\uFEFF/, '');
-    if (reader === null && !/\n|\r./.test(first.trimStart()) && first.length < SHOWN) continue;
-    reader ??= new RowReader(delimiterOf(first));
-    yield* reader.read(first);
-    first = '';
+/** The same for a text that is there as a whole. An error that ends the table stands behind the rows before it. */
+export function csvRowsOf(text: string): unknown[] {
+  const table = new CsvTable();
+  const rows: unknown[] = [];
+  try {
+    for (const row of table.read(text)) rows.push(row);
+    for (const row of table.end()) rows.push(row);
+  } catch (thrown) {
+    rows.push(thrown);
   }
-  reader ??= new RowReader(delimiterOf(first));
-  yield* reader.read(first);
-  yield* reader.read('\n');
-  reader.end();
+  return rows;
+}
+
+class CsvTable {
+  #reader: RowReader | null = null;
+  #names: readonly string[] | null = null;
+  /** What has come of the first row, whose delimiter is not known yet. */
+  #first = '';
+
+  *read(chunk: string): Generator<unknown> {
+    let text = `${this.#first}${chunk}`;
+    // The mark at the start of a file that Windows writes.
+    if (this.#reader === null) text = text.replace(/^\uFEFF/, '');
+    const isKnown = this.#reader !== null || /\n|\r./.test(text.trimStart()) || text.length >= SHOWN;
+    this.#first = isKnown ? '' : text;
+    if (isKnown) yield* this.#rows(text);
+  }
+
+  /** @throws ModeletError if the text ends in a value in quotes */
+  *end(): Generator<unknown> {
+    yield* this.#rows(this.#first);
+    yield* this.#rows('\n');
+    this.#reader?.end();
+  }
+
+  *#rows(text: string): Generator<unknown> {
+    this.#reader ??= new RowReader(delimiterOf(text));
+    for (const { values, line } of this.#reader.read(text)) {
+      const names = this.#names;
+      if (names === null) this.#names = namesOf(values);
+      else if (values.length === names.length)
+        yield Object.fromEntries(names.map((name, index) => [name, contentOf(values[index] as CsvValue)]));
+      else yield new ModeletError('bad_request', `line ${line}: ${values.length} values for ${names.length} columns`);
+    }
+  }
 }
 
 /** Returns the delimiter that the first row has most often, outside of quotes. */
