@@ -189,7 +189,12 @@ test("a stage of one's own answers over HTTP after at most four clicks and one l
   await session.inEditor(flow, async (editor) => {
     await editor.page.evaluate(() => {
       globalThis.clicks = 0;
-      const count = ({ detail }: { detail: number }) => (globalThis.clicks += detail > 1 ? 0 : 1);
+      let last: object | null = null;
+      // A double-click is one. Chromium does not know it as such if the machine is slow between its halves.
+      const count = ({ target }: { target: object }) => {
+        globalThis.clicks += target === last ? 0 : 1;
+        last = target;
+      };
       globalThis.addEventListener('mousedown', count, { capture: true });
     });
     await editor.open(idOf('modelet-stage', 'mine'));

@@ -108,7 +108,13 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
       { property: 'isolation', bad: [['thread', /^Isolation: an ONNX model runs in native code/]], good: 'process' },
     ]);
     await form.set({ source: 'file' });
-    await tryAll(form, [{ property: 'path', bad: [['', /^File: is missing$/]], good: 'models/some.js' }]);
+    await tryAll(form, [
+      {
+        property: 'path',
+        bad: [['', /^File: is missing$/]],
+        good: '@modelet/node-red-pipeline/assets/modelets/classify.js',
+      },
+    ]);
     await form.set({ source: 'python', python: 'python3.12' });
     await tryAll(form, [
       {
@@ -147,7 +153,7 @@ test('a stage is marked on the canvas while it has no code or a value that it ca
 
     // Code that is not used may be absent.
     await editor.open(id);
-    await form.set({ code: '', source: 'file', path: 'model.js' });
+    await form.set({ code: '', source: 'file', path: '@modelet/node-red-pipeline/assets/modelets/classify.js' });
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
   });
