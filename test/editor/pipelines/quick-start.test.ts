@@ -191,7 +191,7 @@ test("a stage of one's own answers over HTTP after at most four clicks and one l
       globalThis.clicks = 0;
       let last: object | null = null;
       // A double-click is one. Chromium does not know it as such if the machine is slow between its halves.
-      const count = ({ target }: { target: object }) => {
+      const count = ({ target }: { target: object | null }) => {
         globalThis.clicks += target === last ? 0 : 1;
         last = target;
       };

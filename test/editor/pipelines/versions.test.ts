@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator } from 'playwright-core';
+import { READY } from '../../fixtures/badges.ts';
 import { endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';
@@ -33,6 +34,8 @@ test('the sidebar shows what each version gets, promotes it, rolls it back, and 
     await canary.filter({ hasText: 'answers 5 %' }).waitFor();
     await shadow.filter({ hasText: 'shadow of 50 %' }).waitFor();
     await sidebar.stage('canary').locator('.modelet-sb-workers').first().waitFor();
+    // Until they can answer, the base does.
+    for (const version of ['canary', 'shadow']) await editor.waitForBadge(version, READY);
 
     await press(canary, /^Promote/);
     await canary.filter({ hasText: /answers 100 %.*changed by hand, in the flow: answers 5 %/ }).waitFor();

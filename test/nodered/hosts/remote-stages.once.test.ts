@@ -291,11 +291,12 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     writeFileSync(file, JSON.stringify(bed.flows(...nodes).map(({ credentials: _, ...node }) => node)));
     const host = bed.host(t);
     const { url } = await serveFlows(t, file);
-    // The first request waits for the host.
-    const answer = await fetch(`${url}/away`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: '21',
+    const ask = async (): Promise<Response> =>
+      fetch(`${url}/away`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '21' });
+    // A request waits for the host. On a slow machine its time may be over before the host runs.
+    const answer = await until('a host answers', async () => {
+      const response = await ask();
+      return response.ok && response;
     });
     const { of, engine } = (await answer.json()) as { of: number; engine: number };
     assert.equal(of, 21);
