@@ -6,12 +6,15 @@ import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
 import { after, describe, test } from 'node:test';
 import { isAlive } from '../../fixtures/alive.ts';
+import { gather } from '../../fixtures/drawn.ts';
 import { batcher, collector, dispatchGate, httpIn, httpOut, node, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { type DeployType, type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 import { PATIENCE_MS, until } from '../../fixtures/polling.ts';
+import { kill9 } from '../../fixtures/processes.ts';
 
 const CLIENTS = 64;
 const GATED = 12;
+const KEYS = 4;
 /** The long form of this test is what the product promises; the short one finds what breaks it. */
 const LONG = process.env['TEST_FULL'] === '1';
 const DEPLOYS = LONG ? 20 : 4;
@@ -24,7 +27,7 @@ function flows(version: number, unrelated: number): FlowNode[] {
     { id: 'other', type: 'tab', label: 'other' },
     runtime(),
     httpIn('in', '/double/:client', 'double'),
-    // Half of the clients come through a gate that lets in fewer than there are.
+    // A third of the clients come through a gate that lets in fewer than there are.
     httpIn('gated in', '/gated/:client', 'gate'),
     dispatchGate('gate', 'double', 'failed', { maxSys: String(GATED) }),
     stage(
@@ -37,6 +40,18 @@ function flows(version: number, unrelated: number): FlowNode[] {
     batcher('batch', 'add', { maxBatchSize: 16 }),
     stage('add', 'return input.map((item) => ({ ...item, n: item.n + 1 }));', 'gather', { predict: 'batch' }),
     collector('gather', 'out', 'failed'),
+    // Those of the last third have lists made, and a state for each of a few keys.
+    httpIn('listed in', '/listed/:client', 'apart'),
+    stage('apart', `return [input.n, input.n, 1].map((n) => ({ n, version: ${version} }));`, 'each', { emits: 'list' }),
+    stage('each', 'return input;', 'list', { workers: '2', retryLost: true }),
+    gather('list', 'sum', 'failed', { mode: 'list' }),
+    stage(
+      'sum',
+      `ctx.state.count = (ctx.state.count ?? 0) + 1;
+       return { n: input.reduce((sum, { n }) => sum + n, 0), version: input[0].version, count: ctx.state.count };`,
+      'out',
+      { keyBy: 'req.params.client' },
+    ),
     httpOut('out'),
     httpOut('failed'),
     { ...node('comment', 'comment', []), z: 'other', info: String(unrelated) },
@@ -56,17 +71,36 @@ describe('deploys under load', () => {
 
   after(() => agent.destroy());
 
+  /** What the state of each key has counted, over all tests: nothing here ends the worker that has it. */
+  const counted = new Map<string, number[]>();
+
+  function assertEachCounted(): void {
+    for (const [key, counts] of counted) {
+      const each = Array.from({ length: counts.length }, (_, at) => at + 1);
+      assert.deepEqual(
+        [...counts].sort((a, b) => a - b),
+        each,
+        `key ${key}`,
+      );
+    }
+  }
+
   function post(n: number): Promise<{ status: number | string; body: string }> {
     return new Promise((resolve) => {
       const sent = request(
-        `${red.url}/${n % 2 === 0 ? 'gated' : 'double'}/bob`,
+        `${red.url}/${['gated', 'double', 'listed'][n % 3]}/${n % KEYS}`,
         { agent, method: 'POST', headers: { 'Content-Type': 'application/json' }, timeout: PATIENCE_MS },
         (response) => {
           let body = '';
           response.on('data', (chunk) => {
             body += chunk;
           });
-          response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
+          response.on('end', () => {
+            const { count } = (response.statusCode === 200 ? JSON.parse(body) : {}) as { count?: number };
+            const key = String(n % KEYS);
+            if (count !== undefined) counted.set(key, [...(counted.get(key) ?? []), count]);
+            resolve({ status: response.statusCode ?? 0, body });
+          });
         },
       );
       sent.on('timeout', () => sent.destroy(new Error('no answer')));
@@ -113,9 +147,11 @@ describe('deploys under load', () => {
     await until(`version ${version} answers`, async () => (await post(2)).body.includes(`"version":${version}`));
   }
 
-  async function workerPids(): Promise<number[]> {
+  /** @param of a stage; all if absent */
+  async function workerPids(of?: string): Promise<number[]> {
     const { runtimes } = await red.whenReady();
-    return runtimes.flatMap(({ stages }) => stages.flatMap(({ workers }) => workers.map(({ pid }) => pid as number)));
+    const stages = runtimes.flatMap((each) => each.stages).filter(({ id }) => id === (of ?? id));
+    return stages.flatMap(({ workers }) => workers.map(({ pid }) => pid as number));
   }
 
   async function deployRepeatedly(type: DeployType, make: (round: number) => FlowNode[]): Promise<void> {
@@ -134,6 +170,7 @@ describe('deploys under load', () => {
       assert.deepEqual(answers.wrong, []);
       assert.ok(answers.total > CLIENTS, `only ${answers.total} answers`);
       assert.deepEqual(await workerPids(), before);
+      assertEachCounted();
       await assertGateIsFree();
     });
   }
@@ -146,6 +183,8 @@ describe('deploys under load', () => {
         for (let version = 1; version <= DEPLOYS; version += 1) {
           await red.deploy(flows(version, 0), type);
           await serving(version);
+          // More deaths in a short time would stop the stage.
+          if (version === 1) kill9((await workerPids('each'))[0] as number);
         }
       });
       assert.deepEqual(answers.wrong, []);
@@ -153,6 +192,7 @@ describe('deploys under load', () => {
         [...answers.versions].sort((a, b) => a - b),
         Array.from({ length: DEPLOYS + 1 }, (_, version) => version),
       );
+      assertEachCounted();
       await assertGateIsFree();
     });
   }

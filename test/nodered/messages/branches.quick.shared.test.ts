@@ -18,16 +18,19 @@ import {
   stage,
   TAB,
 } from '../../fixtures/flow.ts';
+import { useGate } from '../../fixtures/gate.ts';
 import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 
 const red = useNodeRed();
+const gate = useGate();
 
-/** Fails, or takes its time, if the input says so by the stage's name. */
+/** Fails, waits for the gate, or takes its time, if the input says so by the stage's name. */
 const OBEY = `
   const order = input?.[ctx.stage];
   if (order === 'fail') throw new Error('told to fail');
   if (order === 'refuse') throw Object.assign(new Error('not like this'), { code: 'invalid_input' });
+  if (order === 'hold') await (async () => {${gate.code()}})();
   if (typeof order === 'number') await new Promise((resolve) => setTimeout(resolve, order));
   return { by: ctx.stage, n: input.n };`;
 
@@ -36,9 +39,6 @@ interface Ends {
   readonly errors: Message[];
   readonly caught: Message[];
 }
-
-/** Longer than the time-outs of these tests, in ms. */
-const SLOW = 1500;
 
 /** `[fan] -> a, b, c -> [id]`; `c` belongs to another runtime. */
 async function deploy(id: string, properties: object, more: readonly FlowNode[] = []): Promise<Ends> {
@@ -94,8 +94,9 @@ describe('branches: all of them', () => {
 
   test('are one error if one of them fails, and the others are dropped', async () => {
     const before = ends.results.length;
-    sendAll(red, 'fan', [{ n: 2, a: 300, b: 'refuse', c: 300 }]);
+    sendAll(red, 'fan', [{ n: 2, a: 'hold', b: 'refuse', c: 'hold' }]);
     const [msg] = await arrived(ends.errors, 1);
+    await gate.open();
     assert.equal(msg?.error?.code, 'invalid_input');
     assert.equal(msg?.error?.stage, 'b');
     assert.match(String(msg?.error?.message), /^branch b: not like this/);
@@ -191,9 +192,10 @@ describe('branches: the items of a list', () => {
 
 describe('branches: not all of them', () => {
   test('with partial results, the message says which failed and which did not come, and why', async () => {
-    const { results } = await deploy('keeps', { partial: 'keep', timeoutMs: '300' });
-    sendAll(red, 'fan', [{ n: 1, b: 'fail', c: SLOW }]);
+    const { results } = await deploy('keeps', { partial: 'keep', timeoutMs: '1000' });
+    sendAll(red, 'fan', [{ n: 1, b: 'fail', c: 'hold' }]);
     const [msg] = await arrived(results, 1);
+    await gate.open();
     assert.deepEqual(msg?.payload, { a: { by: 'a', n: 1 } });
     assert.deepEqual(msg?.['branches'], {
       a: { ok: true },
@@ -220,8 +222,9 @@ describe('branches: not all of them', () => {
     sendAll(red, 'fan', [{ n: 1, c: 'fail' }]);
     const [msg] = await arrived(results, 1);
     assert.deepEqual(Object.keys(msg?.payload as object).sort(), ['a', 'b']);
-    sendAll(red, 'fan', [{ n: 2, a: SLOW, b: 'fail', c: 'fail' }]);
+    sendAll(red, 'fan', [{ n: 2, a: 'hold', b: 'fail', c: 'fail' }]);
     await arrived(errors, 1);
+    await gate.open();
     await whenIdle(red);
   });
 
@@ -344,38 +347,44 @@ describe('branches: over HTTP', () => {
       const gone = fetch(new URL('/vote', red.url), {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ n: 1, b: SLOW }),
+        body: JSON.stringify({ n: 1, b: 'hold' }),
         signal: leave.signal,
       }).catch(() => 'gone');
       await badge('gather', '1 in progress');
       leave.abort();
       assert.equal(await gone, 'gone');
       await badge('gather', 'idle');
+      await gate.open();
+      await gate.close();
     }
   });
 
   test('a deploy keeps gathers of a node that stays as it is, and answers those of a node that changes', async () => {
-    const slow = { n: 1, b: 1500 };
+    const held = { n: 1, b: 'hold' };
     await deployHttp('gather', false);
-    const kept = red.post('/vote', slow);
+    const kept = red.post('/vote', held);
     await badge('gather', '1 in progress');
     await deployHttp('gather', false);
+    await gate.open();
     assert.equal((await kept).status, 200);
     await badge('gather', 'idle');
-    const ended = red.post('/vote', slow);
+    await gate.close();
+    const ended = red.post('/vote', held);
     await badge('gather', '1 in progress');
     await deployHttp('renamed', false);
     const answer = await ended;
     assert.equal(answer.status, 503);
     assert.equal(((await answer.json()) as { error: { code: string } }).error.code, 'shutting_down');
+    await gate.open();
     await badge('gather', 'idle');
   });
 
   test('a deploy keeps every gather in the engine, even if the node changes', async () => {
     await deployHttp('gather');
-    const kept = red.post('/vote', { n: 1, b: 1500 });
+    const kept = red.post('/vote', { n: 1, b: 'hold' });
     await badge('gather', '1 in progress');
     await deployHttp('renamed');
+    await gate.open();
     assert.equal((await kept).status, 200);
     await badge('gather', 'idle');
   });
