@@ -208,7 +208,10 @@ describe('branches: not all of them', () => {
 
   test('the first result leaves as it is, whatever becomes of the others', async () => {
     const { results, errors } = await deploy('fastest', { mode: 'first' });
-    sendAll(red, 'fan', [{ n: 1, a: 'fail', b: 50, c: 50 }]);
+    sendAll(red, 'fan', [{ n: 1, a: 'fail', b: 'hold', c: 'hold' }]);
+    // The failure has come.
+    await badge('fastest', '1 in progress');
+    await gate.open();
     const [msg] = await arrived(results, 1);
     assert.equal((msg?.payload as { n?: number } | undefined)?.n, 1);
     await badge('fastest', 'idle, 1 late');
