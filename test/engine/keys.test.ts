@@ -4,10 +4,14 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import type { Batching } from '../../src/core/model.ts';
-import { HAND_OVER_MS } from '../../src/runtime/engine/stage/key-lanes.ts';
+import type { FreeWorker, WorkerPool } from '../../src/runtime/engine/pools/pool.ts';
+import { BatchFormer } from '../../src/runtime/engine/stage/batching.ts';
+import { type Item, itemOn, type LiveLeg } from '../../src/runtime/engine/stage/item.ts';
+import { HAND_OVER_MS, KeyLanes } from '../../src/runtime/engine/stage/key-lanes.ts';
 import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { item } from '../wire/frame-values.ts';
 import type { FakePool } from './fake-pool.ts';
-import { Rig, route, stage } from './rig.ts';
+import { Rig, route, stage, upTo } from './rig.ts';
 
 const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });
 const IDLE_MS = 60_000;
@@ -134,6 +138,31 @@ test('a key that has been idle is forgotten, and begins a new stay', async () =>
   assert.equal(status(rig)?.keys?.open, 0);
   await rig.submit([2], { key: 7 });
   assert.notEqual(pool.heldItems()[0]?.tenure, first?.tenure);
+});
+
+test('a full batch is taken without a look at the other keys', async () => {
+  const rig = new Rig();
+  let looks = 0;
+  const lanes: KeyLanes = new KeyLanes(rig.clock, IDLE_MS, () => {}, {
+    hasAlone: false,
+    remove: (one) => lanes.gone(one),
+  });
+  const former = new BatchFormer({ batchable: 0 }, rig.clock, () => {});
+  const items = upTo(500).map((key) => {
+    const one = itemOn({ route: { stages: [] } } as unknown as LiveLeg, item({ id: key, key }));
+    return Object.defineProperty(one, 'arrivedAt', { get: () => (looks += 1) });
+  });
+  const worker: FreeWorker<Item> = { index: 0, isCurrent: true, refusalOf: null, dispatch: () => {} };
+  const pool = { lives: [{}], freeWorker: () => worker } as unknown as WorkerPool<Item>;
+  const sizes: number[] = [];
+  lanes.dispatch(pool, () => false);
+  for (const one of items) lanes.queued(one, false);
+  lanes.dispatch(pool, ({ index }) => {
+    const taken = former.take(lanes.sourceAt(index), { policy: 'oldest', maxBatchSize: 4, maxWaitMs: 9 }, () => true);
+    sizes.push(taken.items.length);
+    return taken.items.length > 0;
+  });
+  assert.deepEqual([sizes.length, new Set(sizes), looks], [125, new Set([4]), 0]);
 });
 
 type Step =

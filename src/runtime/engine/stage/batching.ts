@@ -195,11 +195,21 @@ export class BatchFormer {
   }
 
   #decide(queue: BatchSource, batching: Batching): BatchDecision {
-    const { freeSince } = this;
-    const { batchable: length, oldestAt, newestAt } = queue;
+    const { batchable: length } = queue;
     const flushed = Math.min(this.#flushing, batching.maxBatchSize);
     if (flushed > 0) return { go: true, size: flushed, reason: 'idle' };
-    const decision = decideBatch(batching, { length, oldestAt, newestAt, freeSince }, this.#clock.now());
+    const view: QueueView = {
+      length,
+      freeSince: this.freeSince,
+      // Read only while fewer items wait than make a batch: a keyed queue looks at them all.
+      get oldestAt() {
+        return queue.oldestAt;
+      },
+      get newestAt() {
+        return queue.newestAt;
+      },
+    };
+    const decision = decideBatch(batching, view, this.#clock.now());
     const isFull = !decision.go && batching.costs && areFull(batchableOf(queue), batching.costs);
     return isFull ? { go: true, size: length, reason: 'full' } : decision;
   }

@@ -158,12 +158,16 @@ export class KeyLanes {
 
   /** Returns the items that may share the next batch of a worker. */
   sourceAt(worker: number): BatchSource {
-    const ready: Iterable<Item> = this.#homes[worker]?.ready ?? [];
-    const arrivals = [...ready].flatMap((item) => (isAlone(item) ? [] : [item.arrivedAt]));
+    const ready: Iterable<Item> & { readonly size: number } = this.#homes[worker]?.ready ?? new PriorityFifo<Item>();
+    const arrivals = (): number[] => [...ready].flatMap((item) => (isAlone(item) ? [] : [item.arrivedAt]));
     return {
-      batchable: arrivals.length,
-      oldestAt: arrivals.reduce((oldest, at) => Math.min(oldest, at), Number.POSITIVE_INFINITY),
-      newestAt: arrivals.reduce((newest, at) => Math.max(newest, at), 0),
+      batchable: this.#queue.hasAlone ? arrivals().length : ready.size,
+      get oldestAt() {
+        return Math.min(...arrivals());
+      },
+      get newestAt() {
+        return Math.max(0, ...arrivals());
+      },
       take: (count, claim, costs) => takeFrom(ready, { count, costs, claim }, (item) => this.#queue.remove(item)),
       [Symbol.iterator]: () => ready[Symbol.iterator](),
     };
