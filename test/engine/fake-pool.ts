@@ -52,6 +52,10 @@ export class FakePool implements StagePool {
   hop: { readonly key: string; readonly items: number } | null = null;
   /** The worker's answer to an item, chosen when it gets the item. */
   makes: (item: Item, worker: number) => Payload = (item) => item.payload;
+  /** Called when a worker gets an item. @param state the meta that brings the state of its key */
+  gets: (item: Item, process: object, state: Uint8Array | undefined) => void = () => {};
+  /** The meta of a worker's reply to an item. */
+  leaves: (item: Item) => Uint8Array | null = () => null;
   readonly #made: WeakMap<Item, Payload> = new WeakMap();
   readonly #events: PoolEvents<Item>;
   readonly #clock: FakeClock;
@@ -202,7 +206,10 @@ export class FakePool implements StagePool {
     if (following) following.startedAt = this.#clock.now();
     this.#events.onReply(
       batch,
-      batch.items.map((item) => reply(item, failing(item) ? null : (this.#made.get(item) as Payload))),
+      batch.items.map((item) => ({
+        ...reply(item, failing(item) ? null : (this.#made.get(item) as Payload)),
+        meta: this.leaves(item),
+      })),
       { runMs, runs: 1 },
       worker,
     );
@@ -261,6 +268,7 @@ export class FakePool implements StagePool {
     for (const item of batch.items) {
       this.#made.set(item, this.makes(item, worker));
       this.began.push({ id: item.id, key: item.key, process });
+      this.gets(item, process, batch.states?.get(item));
     }
   }
 

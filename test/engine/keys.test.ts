@@ -8,13 +8,17 @@ import type { FreeWorker, WorkerPool } from '../../src/runtime/engine/pools/pool
 import { BatchFormer } from '../../src/runtime/engine/stage/batching.ts';
 import { type Item, itemOn, type LiveLeg } from '../../src/runtime/engine/stage/item.ts';
 import { HAND_OVER_MS, KeyLanes } from '../../src/runtime/engine/stage/key-lanes.ts';
+import { KeySnapshots } from '../../src/runtime/engine/stage/key-snapshots.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { keyIn, NO_STATE, snapshotOf, stateIn } from '../../src/wire/frames/key-snapshots.ts';
 import { item } from '../wire/frame-values.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
 const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });
 const IDLE_MS = 60_000;
+const LEG = { route: { stages: [] } } as unknown as LiveLeg;
 
 function keyed(overrides: Partial<StageDefinition> = {}, workers = 1): StageDefinition {
   const plain = stage(1, { batching: greedy(4), ...overrides }, workers);
@@ -140,16 +144,38 @@ test('a key that has been idle is forgotten, and begins a new stay', async () =>
   assert.notEqual(pool.heldItems()[0]?.tenure, first?.tenure);
 });
 
+test('snapshots go with idle keys, with messages that end their key, and beyond the limit', async () => {
+  const snapshots = new KeySnapshots();
+  snapshots.maxBytes = 30;
+  const items = ['a', 'b', 'c'].map((key, index) =>
+    itemOn(LEG, item({ key: index + 1, meta: Buffer.from(JSON.stringify({ key })) })),
+  );
+  const [a, b, c] = items as [Item, Item, Item];
+  const kept = () => items.map((one) => keyIn({ meta: snapshots.metaOf(one) }).state !== '');
+  for (const one of items) snapshots.answered(one, Buffer.alloc(10, CODEC.json));
+  assert.deepEqual(kept(), [true, true, true]);
+  assert.equal(snapshots.answered(a, null), true, 'its state is as it was');
+  snapshots.answered(c, Buffer.alloc(15, CODEC.json));
+  assert.deepEqual(kept(), [true, false, true]);
+  assert.equal(snapshots.answered(a, NO_STATE), false);
+  const sameHash = itemOn(LEG, item({ key: c.key, meta: Buffer.from(JSON.stringify({ key: 'another' })) }));
+  assert.deepEqual([kept(), snapshots.metaOf(sameHash)], [[false, false, true], null]);
+  snapshots.forget(c.key);
+  snapshots.answered(b, Buffer.alloc(30, CODEC.json));
+  assert.deepEqual(kept(), [false, true, false]);
+});
+
 test('a full batch is taken without a look at the other keys', async () => {
   const rig = new Rig();
   let looks = 0;
-  const lanes: KeyLanes = new KeyLanes(rig.clock, IDLE_MS, () => {}, {
+  const lanes: KeyLanes = new KeyLanes(rig.clock, () => {}, {
     hasAlone: false,
     remove: (one) => lanes.gone(one),
   });
+  lanes.redefine({ keyIdleMs: IDLE_MS, keySnapshotMb: 0 });
   const former = new BatchFormer({ batchable: 0 }, rig.clock, () => {});
   const items = upTo(500).map((key) => {
-    const one = itemOn({ route: { stages: [] } } as unknown as LiveLeg, item({ id: key, key }));
+    const one = itemOn(LEG, item({ id: key, key }));
     return Object.defineProperty(one, 'arrivedAt', { get: () => (looks += 1) });
   });
   const worker: FreeWorker<Item> = { index: 0, isCurrent: true, refusalOf: null, dispatch: () => {} };
@@ -203,10 +229,44 @@ class World {
   readonly #begun: Map<number, number[]> = new Map();
   readonly #settledAt: Map<number, number> = new Map();
   #deploys = 0;
+  readonly #snapshotMb: number;
+
+  constructor(snapshotMb = 0) {
+    this.#snapshotMb = snapshotMb;
+    if (snapshotMb > 0) this.#followStates();
+  }
+
+  /** Lets the workers count the items of each key in its state, and checks that they begin with what was answered. */
+  #followStates(): void {
+    const answered = new Map<number, number>();
+    const states = new Map<object, Map<number, { readonly tenure: number; count: number }>>();
+    const processes = new Map<Item, object>();
+    this.rig.onPool = (pool) => {
+      pool.gets = (one, process, meta) => {
+        const own = states.get(process) ?? new Map();
+        states.set(process, own);
+        processes.set(one, process);
+        const snapshot = meta && stateIn(keyIn({ meta }));
+        if (own.get(one.key)?.tenure !== one.tenure) own.set(one.key, { tenure: one.tenure, count: 0 });
+        if (snapshot) own.set(one.key, { tenure: one.tenure, count: Number(Buffer.from(snapshot.bytes)) });
+        assert.equal(own.get(one.key)?.count, answered.get(one.key) ?? 0, `the state of key ${one.key}`);
+      };
+      pool.leaves = (one) => {
+        const { key } = one;
+        const count = (answered.get(key) ?? 0) + 1;
+        answered.set(key, count);
+        const own = states.get(processes.get(one) ?? {})?.get(key);
+        if (own) own.count = count;
+        return snapshotOf({ codec: CODEC.json, bytes: Buffer.from(`${count}`) });
+      };
+    };
+  }
 
   async deploy(workers: number): Promise<void> {
     this.#deploys += 1;
-    const definition = keyed({ retryLost: true, revision: `r${this.#deploys}` }, workers);
+    const plain = keyed({ retryLost: true, revision: `r${this.#deploys}` }, workers);
+    const more = this.#snapshotMb > 0 ? { keySnapshotMb: this.#snapshotMb, keyIdleMs: 1e9 } : {};
+    const definition = { ...plain, modelet: { ...plain.modelet, ...more } };
     await this.rig.apply({ stages: [definition], routes: [route(1, [1])] });
   }
 
@@ -235,7 +295,8 @@ class World {
     const last = pools.at(-1) as FakePool;
     if (what.do === 'submit') {
       this.keys.push(what.key);
-      await rig.submit([this.keys.length], { key: what.key, priority: what.priority });
+      const meta = Buffer.from(JSON.stringify({ key: `${what.key}` }));
+      await rig.submit([this.keys.length], { key: what.key, priority: what.priority, meta });
     } else if (what.do === 'answer') {
       for (const pool of pools) if (pool.held(what.worker).length > 0) pool.answer(what.worker);
     } else if (what.do === 'lose') last.lose(what.worker % last.definition.modelet.workers.length);
@@ -276,26 +337,30 @@ class World {
   }
 }
 
-test('whatever happens, each key runs in order and one item at a time, and no item is lost', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
-      const world = new World();
-      await world.deploy(3);
-      for (const each of steps) await world.run(each);
-      for (const pool of world.rig.pools) pool.becomeReady();
-      for (let round = 0; round < 2; round += 1) {
-        await world.rig.advance(HAND_OVER_MS);
-        await world.rig.finish();
-      }
-      world.check();
-      world.checkLost();
-      const answered = world.rig.outcomes.map(({ id }) => id);
-      const wanted = world.keys.flatMap((_, index) => (world.cancelled.has(index + 1) ? [] : [index + 1]));
-      assert.deepEqual(
-        answered.toSorted((a, b) => a - b),
-        wanted,
-      );
-    }),
-    { numRuns: 60 },
-  );
-});
+for (const snapshotMb of [0, 1]) {
+  const more = snapshotMb > 0 ? ', and keeps the state that was answered' : '';
+  test(`whatever happens, each key runs in order and one item at a time${more}, and no item is lost`, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
+        const world = new World(snapshotMb);
+        await world.deploy(3);
+        for (const each of steps) await world.run(each);
+        for (const pool of world.rig.pools) pool.becomeReady();
+        for (let round = 0; round < 2; round += 1) {
+          await world.rig.advance(HAND_OVER_MS);
+          await world.rig.finish();
+        }
+        world.check();
+        if (snapshotMb === 0) world.checkLost();
+        else assert.equal(status(world.rig)?.keys?.lost, 0);
+        const answered = world.rig.outcomes.map(({ id }) => id);
+        const wanted = world.keys.flatMap((_, index) => (world.cancelled.has(index + 1) ? [] : [index + 1]));
+        assert.deepEqual(
+          answered.toSorted((a, b) => a - b),
+          wanted,
+        );
+      }),
+      { numRuns: 40 },
+    );
+  });
+}

@@ -34,6 +34,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
       keyBy: '',
       keyIdleMs: 600_000,
       stateKb: 64,
+      keySnapshotMb: 0,
       concurrency: 1,
       workers: Array.from({ length: workers }, () => ({ cpus: null, env: {} })),
     },
@@ -70,6 +71,8 @@ export class Rig {
   /** All pools ever made, in order. */
   readonly pools: FakePool[] = [];
   readonly engine: Engine;
+  /** Called with each pool before it gets an item. */
+  onPool: (pool: FakePool) => void = () => {};
   /** Bytes of unread outcomes. */
   unsent = 0;
 
@@ -79,6 +82,7 @@ export class Rig {
       (definition, events) => {
         const pool = new FakePool(definition, events, this.clock);
         this.pools.push(pool);
+        this.onPool(pool);
         return pool;
       },
       {

@@ -45,6 +45,7 @@ export function definition<Given extends object>(given: Given): Given & Rest {
     keyBy: '',
     keyIdleMs: 600_000,
     stateKb: 64,
+    keySnapshotMb: 0,
     ...given,
   };
 }

@@ -66,6 +66,9 @@ export interface NodeSchema {
 /** One day. */
 export const MAX_TIMEOUT_MS: number = 24 * 60 * 60 * 1000;
 
+/** The usual form of a time of a stage. */
+export const TIME = { type: 'integer', minimum: 0, maximum: MAX_TIMEOUT_MS, unit: 'ms' } as const;
+
 /** Settings after validation: every property is present, with its type and within its bounds. */
 export type SettingsOf<Schema extends NodeSchema> = {
   readonly [Name in keyof Schema['properties']]: SettingOf<Schema['properties'][Name]>;

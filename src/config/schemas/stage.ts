@@ -1,8 +1,7 @@
 /** Settings of a stage: one modelet and its workers. */
 import { TASK_NAMES } from '../stage-source.ts';
-import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
-
-const TIME = { type: 'integer', minimum: 0, maximum: MAX_TIMEOUT_MS, unit: 'ms' } as const;
+import { type NodeSchema, TIME } from './node-schema.ts';
+import { keySettings } from './stage-keys.ts';
 
 export const stage = {
   type: 'object',
@@ -275,27 +274,7 @@ export const stage = {
       icon: 'key',
       description: 'For `drop-oldest`: a message property. A new item evicts an item with the same value first',
     },
-    keyBy: {
-      goesTo: 'modelet',
-      type: 'string',
-      default: '',
-      format: 'property',
-      icon: 'id-badge',
-      description:
-        'Message property that is the key of a message: `topic`, or `req.headers.NAME` for a header. Messages with the same key run one after another, in order of arrival, in the same worker, where `ctx.state` is the key’s own object. Blank: no keys',
-    },
-    keyIdleMs: {
-      ...{ ...TIME, goesTo: 'modelet', default: 600_000, minimum: 1000 },
-      icon: 'clock-o',
-      description: 'How long a key without messages keeps its state, in ms. `onKeyEnd` gets the state then',
-    },
-    stateKb: {
-      ...{ goesTo: 'modelet', type: 'integer', default: 64, minimum: 1, maximum: 1_048_576 },
-      icon: 'archive',
-      unit: 'kB',
-      description:
-        'Largest state of a key, in kB as a result would have. A message that leaves a larger state fails, and the state is dropped',
-    },
+    ...keySettings,
     cache: {
       ...{ type: 'integer', default: 0, minimum: 0, maximum: 1_000_000 },
       icon: 'bolt',

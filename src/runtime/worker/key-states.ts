@@ -1,13 +1,15 @@
 /**
- * The states of the keys that a worker serves, in a stage with keys. A state is made empty for the first item of a key,
- * and ends when the key has been idle, when the engine gives the key anew, and with the worker. It dies with its process.
+ * The states of the keys that a worker serves, in a stage with keys. A state is made empty for the first item of a key, or
+ * from the snapshot that the engine has. It ends when the key has been idle, when an item says so, when the engine gives the
+ * key anew, and with the worker. It dies with its process; if the stage keeps snapshots, its replies bring them.
  */
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { MOST_KEYS, quoted } from '../../core/text.ts';
-import { encodePayload } from '../../wire/codec/codec.ts';
+import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/items.ts';
+import { keyIn, NO_STATE, SNAPSHOTS_ROOM, snapshotOf, stateIn, type WireKey } from '../../wire/frames/key-snapshots.ts';
 import { failed, type ReplyLimits, reply } from './batch/replies.ts';
 import type { KeyState, ModeletContext } from './modelet/modelet.ts';
 
@@ -23,11 +25,12 @@ export class HeldKey {
   uses = 0;
   /** Whether code has asked for the state since it was checked. */
   isTouched = false;
-  #state: KeyState = {};
+  #state: KeyState;
 
-  constructor(key: string, tenure: number) {
+  constructor(key: string, tenure: number, state: KeyState = {}) {
     this.key = key;
     this.tenure = tenure;
+    this.#state = state;
   }
 
   get state(): KeyState {
@@ -49,7 +52,7 @@ export function withoutKey(context: ModeletContext, items: number): ModeletConte
   return { ...context, key: '', state, keys: states.map(() => ''), states };
 }
 
-interface KeyStatesHost extends Pick<ModeletDefinition, 'keyIdleMs' | 'stateKb'> {
+interface KeyStatesHost extends Pick<ModeletDefinition, 'keyIdleMs' | 'stateKb' | 'keySnapshotMb'> {
   readonly clock: Clock;
   /** Gives the modelet the state of a key for the last time. */
   onEnd(key: string, state: KeyState): unknown;
@@ -81,9 +84,16 @@ export class KeyStates {
       held.uses -= 1;
       held.usedAt = this.#host.clock.now();
     }
+    let room = SNAPSHOTS_ROOM;
     for (const [index, item] of items.entries()) {
-      const error = this.#check(keys.get(item.id));
+      const held = keys.get(item.id);
+      if (!held || held.key === '') continue;
+      const { error, snapshot } = this.#checked(held, room);
       if (error && replies[index]?.ok) replies[index] = reply(item, failed(error), limits);
+      room -= snapshot?.byteLength ?? 0;
+      const isOver = keyIn(item).ends && this.#held.get(held.key) === held;
+      if (isOver) this.#end(held);
+      (replies[index] as WireItem).meta = isOver ? NO_STATE : snapshot;
     }
     this.#endIdle();
   }
@@ -95,28 +105,45 @@ export class KeyStates {
     await Promise.all(this.#ending);
   }
 
-  #open(key: string, tenure: number): HeldKey {
+  #open(of: WireKey, tenure: number): HeldKey {
+    const { key } = of;
     if (tenure === 0 || key === '') return new HeldKey('', 0);
     const known = this.#held.get(key);
-    const isOver = known && (known.tenure !== tenure || this.#isIdle(known));
+    const isOver = known && (known.tenure !== tenure || of.begins || this.#isIdle(known));
     if (isOver) this.#end(known);
-    const held = known && !isOver ? known : new HeldKey(key, tenure);
+    const held = known && !isOver ? known : this.#begun(of, tenure);
     this.#held.delete(key);
     this.#held.set(key, held);
     return held;
   }
 
-  #check(held: HeldKey | undefined): ModeletError | null {
-    if (!held?.isTouched) return null;
-    held.isTouched = false;
+  #begun(of: WireKey, tenure: number): HeldKey {
     try {
-      encodePayload(held.state, { blame: 'modelet_failed', maxBytes: this.#host.stateKb * BYTES_PER_KB });
-      return null;
+      const state = of.begins ? null : stateIn(of);
+      if (state) return new HeldKey(of.key, tenure, decodePayload(state) as KeyState);
+    } catch (thrown) {
+      this.#host.onError(thrown);
+    }
+    const held = new HeldKey(of.key, tenure);
+    // The engine may have a snapshot of an earlier state.
+    held.isTouched = this.#host.keySnapshotMb > 0;
+    return held;
+  }
+
+  /** Returns the snapshot of a state that may have changed, or why it cannot be kept. @param room most bytes of the snapshot */
+  #checked(held: HeldKey, room: number): { readonly error: ModeletError | null; readonly snapshot: Uint8Array | null } {
+    if (!held.isTouched) return { error: null, snapshot: null };
+    try {
+      const most = this.#host.stateKb * BYTES_PER_KB;
+      const isKept = this.#host.keySnapshotMb > 0;
+      const maxBytes = isKept ? Math.min(most, room) : most;
+      const state = encodePayload(held.state, { blame: 'modelet_failed', maxBytes });
+      return { error: null, snapshot: isKept ? snapshotOf(state) : null };
     } catch (thrown) {
       if (this.#held.get(held.key) === held) this.#held.delete(held.key);
       const { message } = thrown as Error;
       const of = `ctx.state of the key ${quoted(held.key)} cannot be kept, and is dropped: ${message}`;
-      return new ModeletError('modelet_failed', of, { cause: thrown as Error });
+      return { error: new ModeletError('modelet_failed', of, { cause: thrown as Error }), snapshot: NO_STATE };
     } finally {
       held.isTouched = false;
     }
@@ -145,16 +172,5 @@ export class KeyStates {
     const ending = (async () => this.#host.onEnd(key, state))().catch((thrown) => this.#host.onError(thrown));
     this.#ending.add(ending);
     void ending.then(() => this.#ending.delete(ending));
-  }
-}
-
-/** Returns the key of an item; blank if it has none. */
-function keyIn({ meta }: WireItem): string {
-  if (!meta) return '';
-  try {
-    const { key } = JSON.parse(Buffer.from(meta).toString()) as { key?: unknown };
-    return typeof key === 'string' ? key : '';
-  } catch {
-    return '';
   }
 }

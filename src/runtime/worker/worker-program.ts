@@ -16,6 +16,7 @@ import {
   keepCancelled,
   LONGEST_FRAME,
 } from '../../wire/frames/frames.ts';
+import { SNAPSHOTS_ROOM } from '../../wire/frames/key-snapshots.ts';
 import { tryExample, warmUp } from './batch/examples.ts';
 import { proven } from './batch/proven.ts';
 import { runBatch } from './batch/run-batch.ts';
@@ -51,8 +52,9 @@ function progressText(done: unknown): string {
 }
 
 function keyStates(definition: WorkerBoot['modelet'], modelet: LoadedModelet, context: ModeletContext): KeyStates {
+  const { keyIdleMs, stateKb, keySnapshotMb } = definition;
   return new KeyStates({
-    ...{ clock: systemClock, keyIdleMs: definition.keyIdleMs, stateKb: definition.stateKb },
+    ...{ clock: systemClock, keyIdleMs, stateKb, keySnapshotMb },
     onEnd: (key, state) => modelet.onKeyEnd?.(key, state, context),
     onError: (thrown) => console.error(thrown),
   });
@@ -115,7 +117,7 @@ export class WorkerProgram {
       clock: systemClock,
       stage: boot.stage,
       maxPayloadBytes: boot.maxPayloadBytes,
-      maxReplyBytes: LONGEST_FRAME - HEAD,
+      maxReplyBytes: LONGEST_FRAME - HEAD - (boot.modelet.keySnapshotMb > 0 ? SNAPSHOTS_ROOM : 0),
       emitsLists: boot.modelet.emits === 'list',
       checks: payloadChecks(boot.modelet, loaded),
       hasKeys: boot.modelet.keyBy !== '',

@@ -66,6 +66,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     keyBy: 'camera',
     keyIdleMs: '5000',
     stateKb: '128',
+    keySnapshotMb: '16',
     sticky: 'user.id',
     rollback: '5',
     startTimeoutMs: '0',

@@ -1,18 +1,19 @@
 /** Stages with keys as real workers serve them: order and state of each key through deaths of workers and a deploy. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { upTo } from '../../engine/rig.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { kill9 } from '../../fixtures/processes.ts';
-import { type StageSpec, serve } from '../../fixtures/service.ts';
+import { type ServiceSpec, type StageSpec, serve } from '../../fixtures/service.ts';
 
 interface Seen {
   readonly key: string;
   readonly before: number;
   readonly pid: number;
+  readonly version: number;
 }
 
 function endsIn(folder: string): string[] {
@@ -72,6 +73,58 @@ for (const language of ['file', 'python'] as const) {
     });
   });
 }
+
+/** Each in a stage of the same service. */
+const KINDS: Readonly<Record<string, Partial<StageSpec>>> = {
+  process: { file: 'keyed' },
+  thread: { file: 'keyed', isolation: 'thread' },
+  python: { python: 'keyed' },
+};
+
+test('with snapshots a key keeps its state through deaths and deploys, until a message ends it', async (t) => {
+  const folder = folderFor(t);
+  const plan = (version: number): Pick<ServiceSpec, 'stages' | 'routes'> => ({
+    stages: Object.entries(KINDS).map(([id, of]) => ({
+      ...{ id, ...of, keyBy: 'topic', keySnapshotMb: 1, init: { folder: join(folder, id), version } },
+    })),
+    routes: Object.fromEntries(Object.keys(KINDS).map((id) => [id, [id]])),
+  });
+  for (const id of Object.keys(KINDS)) mkdirSync(join(folder, id));
+  const service = await serve(t, plan(1));
+  await service.ready();
+  const each = (check: (id: string, seen: (meta?: object) => Promise<Seen>) => Promise<void>): Promise<unknown> =>
+    Promise.all(
+      Object.keys(KINDS).map((id) => check(id, (meta) => service.value<Seen>('x', { entry: id, key: 'a', meta }))),
+    );
+  await each(async (id, seen) => {
+    assert.deepEqual([(await seen()).before, (await seen()).before], [0, 1], id);
+    assert.equal((await service.answer('die', { entry: id, key: 'a' })).code, 'worker_lost');
+    assert.equal((await seen()).before, 2, id);
+  });
+  service.apply(plan(2));
+  await each(async (id, seen) => {
+    let [count, version] = [2, 1];
+    while (version === 1) {
+      const { before, version: of } = await seen();
+      count += 1;
+      assert.equal(before, count, id);
+      version = of;
+    }
+    assert.equal((await service.answer('large', { entry: id, key: 'a' })).code, 'modelet_failed');
+    assert.equal((await service.answer('die', { entry: id, key: 'a' })).code, 'worker_lost');
+    assert.equal((await seen()).before, 0, `${id}: a state that was dropped does not come back`);
+    assert.equal((await seen({ keyEnd: true })).before, 1, id);
+    // The state ends with the worker of the deploy, and with the message.
+    await until(`${id} ends both`, () => endsIn(join(folder, id)).join() === [`a ${count}`, 'a 2'].sort().join());
+    assert.equal((await service.answer('die', { entry: id, key: 'a' })).code, 'worker_lost');
+    assert.deepEqual(
+      [(await seen()).before, (await seen({ keyStart: true })).before, (await seen()).before],
+      [0, 0, 1],
+      id,
+    );
+    assert.equal(service.stage(id).keys?.lost, 0, id);
+  });
+});
 
 const KEYS = 1000;
 

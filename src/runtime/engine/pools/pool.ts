@@ -29,6 +29,8 @@ export interface Batch<T extends WireItem = WireItem> {
   readonly freeSince: number;
   /** Whether no other batch or example may run in the worker meanwhile. */
   readonly alone: boolean;
+  /** Metas that take the place of the items' own, because they bring the worker the states of keys. Absent or null: none. */
+  readonly states?: ReadonlyMap<WireItem, Uint8Array> | null;
   /** Time at which the worker began the batch; until then, the time since which it could have. */
   startedAt: number;
   /** Time since which no caller waits for any of its items; absent while one does. Written by its worker. */

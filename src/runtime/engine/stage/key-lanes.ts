@@ -6,13 +6,16 @@
  * A new key goes to the worker with the fewest keys and stays there: a hash would give two of four cameras the same
  * worker. The keys of a worker that ends pass to the next worker at its index, or, after a time, to other workers.
  */
+import type { ModeletDefinition } from '../../../config/stage-definition.ts';
 import type { Clock, Timer } from '../../../core/clock.ts';
-import type { KeysStatus } from '../../../core/model.ts';
+import { BYTES_PER_MB, type KeysStatus } from '../../../core/model.ts';
 import { Fifo, type FifoNode, PriorityFifo } from '../../../core/queues/fifo.ts';
 import { MOST_KEYS } from '../../../core/text.ts';
+import type { WireItem } from '../../../wire/frames/frames.ts';
 import type { FreeWorker, WorkerPool } from '../pools/pool.ts';
 import { type BatchSource, takeFrom } from './batching.ts';
 import { type Item, isAlone } from './item.ts';
+import { KeySnapshots } from './key-snapshots.ts';
 
 /** How long the keys of a worker that ended wait for the next one at its index, in ms. */
 export const HAND_OVER_MS = 2000;
@@ -28,7 +31,7 @@ interface Lane {
   tenure: number;
   /** The process that has the running item, or had the last. */
   life: object | null;
-  /** The process that has the key's state: it has answered an item of this stay. */
+  /** The process that has the key's state: it has answered an item of this stay. Null: the key has no state there. */
   keeper: object | null;
   /** The first waiting item among the ready items of the home; null: it is not ready. */
   ready: FifoNode<Item> | null;
@@ -41,8 +44,6 @@ class Home {
   readonly ready: PriorityFifo<Item> = new PriorityFifo();
   /** Number of its lanes. */
   keys = 0;
-  /** Number of its lanes whose state the present process has. */
-  kept = 0;
   /** The present process; null before the first. */
   life: object | null = null;
   /** Time since which no process serves; null while one does. */
@@ -65,7 +66,8 @@ export class KeyLanes {
   readonly #clock: Clock;
   readonly #onDue: () => void;
   readonly #queue: KeyedQueue;
-  #idleMs: number;
+  #idleMs = 0;
+  readonly #snapshots: KeySnapshots = new KeySnapshots();
   readonly #lanes: Map<number, Lane> = new Map();
   /** Where the queued items are in their lanes. */
   readonly #nodes: Map<Item, FifoNode<Item>> = new Map();
@@ -79,9 +81,8 @@ export class KeyLanes {
   #timer: Timer | null = null;
 
   /** @param onDue called when keys may pass to other workers */
-  constructor(clock: Clock, idleMs: number, onDue: () => void, queue: KeyedQueue) {
+  constructor(clock: Clock, onDue: () => void, queue: KeyedQueue) {
     this.#clock = clock;
-    this.#idleMs = idleMs;
     this.#onDue = onDue;
     this.#queue = queue;
   }
@@ -91,12 +92,14 @@ export class KeyLanes {
     return { open: this.#lanes.size, lost: this.#lost };
   }
 
-  set idleMs(ms: number) {
-    this.#idleMs = ms;
+  redefine({ keyIdleMs, keySnapshotMb }: Pick<ModeletDefinition, 'keyIdleMs' | 'keySnapshotMb'>): void {
+    this.#idleMs = keyIdleMs;
+    this.#snapshots.maxBytes = keySnapshotMb * BYTES_PER_MB;
   }
 
   /** Takes an item that has entered the queue. @param first whether it goes before the others of its key */
   queued(item: Item, first: boolean): void {
+    this.#forgetIdle();
     const lane = this.#laneOf(item.key);
     this.#nodes.set(item, first ? lane.waiting.unshift(item) : lane.waiting.push(item));
     this.#refresh(lane);
@@ -121,12 +124,23 @@ export class KeyLanes {
     this.#refresh(lane);
   }
 
-  /** Notes that no worker has the item any more. @param answered whether a worker has answered it */
-  ended(item: Item, answered: boolean): void {
+  /** Returns metas with the states of keys, for the items that have just begun in a worker without that state. */
+  statesFor(items: readonly Item[]): ReadonlyMap<WireItem, Uint8Array> | null {
+    const states = items.flatMap((item) => {
+      const { keeper, life } = this.#laneOf(item.key);
+      const meta = keeper === life ? null : this.#snapshots.metaOf(item);
+      return meta ? [[item, meta] as const] : [];
+    });
+    return states.length > 0 ? new Map(states) : null;
+  }
+
+  /** Notes that no worker has the item any more. @param reply the worker's answer to it; null: none */
+  ended(item: Item, reply: Pick<WireItem, 'meta'> | null): void {
     const lane = this.#lanes.get(item.key);
     if (lane?.running !== item) return;
     lane.running = null;
-    if (answered) this.#noteKept(lane);
+    if (reply && this.#snapshots.answered(item, reply.meta)) this.#noteKept(lane);
+    else if (reply) lane.keeper = null;
     this.#refresh(lane);
   }
 
@@ -210,13 +224,14 @@ export class KeyLanes {
   #noteKept(lane: Lane): void {
     if (lane.keeper === lane.life) return;
     lane.keeper = lane.life;
-    if (hasState(lane)) (lane.home as Home).kept += 1;
-    else this.#lost += 1;
+    if (!hasState(lane) && !this.#snapshots.has(lane.key)) this.#lost += 1;
   }
 
   #loseStates(home: Home): void {
-    this.#lost += home.kept;
-    home.kept = 0;
+    if (home.life === null) return;
+    for (const lane of this.#lanes.values()) {
+      if (lane.home === home && hasState(lane) && !this.#snapshots.has(lane.key)) this.#lost += 1;
+    }
   }
 
   #abandon(home: Home): void {
@@ -298,10 +313,8 @@ export class KeyLanes {
   }
 
   #forget(lane: Lane): void {
-    if (lane.home) {
-      lane.home.keys -= 1;
-      if (hasState(lane)) lane.home.kept -= 1;
-    }
+    if (lane.home) lane.home.keys -= 1;
+    this.#snapshots.forget(lane.key);
     if (lane.idle) this.#idle.remove(lane.idle.node);
     this.#homeless.delete(lane);
     this.#lanes.delete(lane.key);

@@ -34,22 +34,22 @@ export class StageQueue implements Iterable<Item>, BatchSource {
   readonly #bounds: LateBounds = new LateBounds();
   /** Null: the stage has no keys. */
   #keys: KeyLanes | null = null;
+  #keyBy = '';
 
   get keys(): KeyLanes | null {
     return this.#keys;
   }
 
   /** Orders the items by their keys, if the stage has keys. @param onDue see `KeyLanes` */
-  orderFor({ modelet: { keyBy, keyIdleMs } }: StageDefinition, clock: Clock, onDue: () => void): void {
-    if (keyBy === '') {
+  orderFor({ modelet }: StageDefinition, clock: Clock, onDue: () => void): void {
+    if (modelet.keyBy !== this.#keyBy) {
+      this.#keyBy = modelet.keyBy;
       this.#keys?.stop();
-      this.#keys = null;
-    } else if (this.#keys) {
-      this.#keys.idleMs = keyIdleMs;
-    } else {
-      this.#keys = new KeyLanes(clock, keyIdleMs, onDue, this);
-      for (const item of this) this.#keys.queued(item, false);
+      // Keys of another property have other states, even if they read the same.
+      this.#keys = modelet.keyBy === '' ? null : new KeyLanes(clock, onDue, this);
+      for (const item of this) this.#keys?.queued(item, false);
     }
+    this.#keys?.redefine(modelet);
   }
 
   get length(): number {

@@ -230,10 +230,9 @@ export class Stage implements RouteStage {
     const valid = refusalOf ? items.filter((item) => this.#isValid(item, refusalOf(item.payload))) : items;
     if (valid.length === 0) return true;
     this.#batchNumber += 1;
-    const { freeSince } = this.#former;
-    const number = this.#batchNumber;
-    const batch = { number, items: valid, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
-    worker.dispatch(batch);
+    const [number, { freeSince }, states] = [this.#batchNumber, this.#former, keys?.statesFor(valid) ?? null];
+    const times = { dispatchedAt: now, freeSince, startedAt: now };
+    worker.dispatch({ number, items: valid, ...times, alone: alone !== undefined, states });
     this.meter.batchLeft(reason, valid.length);
     this.#host.onChange();
     return true;
@@ -284,8 +283,8 @@ export class Stage implements RouteStage {
     const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
     const again: Item[] = [];
     batch.items.forEach((item, index) => {
-      this.#queue.keys?.ended(item, true);
       const reply = replies[index] as WireItem;
+      this.#queue.keys?.ended(item, reply);
       if (runsAgain && reply.together) {
         again.push(item);
         return;
@@ -336,7 +335,7 @@ export class Stage implements RouteStage {
   #end(items: readonly Item[]): Item[] {
     return items.flatMap((item) => {
       this.#host.onStopped(item);
-      this.#queue.keys?.ended(item, false);
+      this.#queue.keys?.ended(item, null);
       if (item.run) return this.#singleFlight?.end(item.run) ?? [];
       return leavesWorker(item) ? [item] : [];
     });

@@ -153,7 +153,9 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
 
   dispatch(batch: Batch<T>): void {
     this.#work.add(batch);
-    this.#supervisor.recipient?.send({ type: 'batch', batch: batch.number, items: batch.items });
+    const { number, items, states } = batch;
+    const sent = states ? items.map((item) => ({ ...item, meta: states.get(item) ?? item.meta })) : items;
+    this.#supervisor.recipient?.send({ type: 'batch', batch: number, items: sent });
   }
 
   /** Runs an example. The worker must have a place; the run limit of batches applies. */

@@ -12,7 +12,7 @@ from .binaries import Unusable
 from .codec import JSON, NONE, decode_payload, encode_list, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
-from .key_states import HeldKey, KeyStates
+from .key_states import SNAPSHOTS_ROOM, KeyStates
 from .modelet import LoadedModelet
 from .objects import results_of
 from .parts import PartsOut, PartSteps, is_in_parts, run_parts
@@ -58,13 +58,15 @@ async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> 
 
     replies = await _run_items(modelet, items, run._replace(begin=begin, enter=enter))
     run.keys.end(keys)
-    return [_with_state(item, reply, keys[item.id], run) for item, reply in zip(items, replies)]
-
-
-def _with_state(item: Item, reply: Reply, held: HeldKey, run: Run) -> Reply:
-    """Fails an item that left a state which cannot be kept."""
-    fault = run.keys.fault_of(held)
-    return reply if fault is None or not reply.ok else _refusal(item, fault, run)
+    room = SNAPSHOTS_ROOM
+    settled = []
+    for item, reply in zip(items, replies):
+        fault, snapshot = await run.keys.left_by(item, keys[item.id], room)
+        room -= len(snapshot)
+        # An item that left a state which cannot be kept fails.
+        kept = reply if fault is None or not reply.ok else _refusal(item, fault, run)
+        settled.append(kept._replace(meta=snapshot))
+    return settled
 
 
 async def _run_items(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[Reply]:
@@ -232,7 +234,7 @@ def _refusal(item: Item, raised: BaseException, run: Run) -> Reply:
 
 def _within_one_frame(replies: List[Reply], run: Run) -> List[Reply]:
     """Fails results, the largest first, until the replies fit one frame."""
-    most = LONGEST_FRAME - HEAD.size
+    most = LONGEST_FRAME - HEAD.size - (SNAPSHOTS_ROOM if run.keys and run.keys.keeps_snapshots else 0)
     length = sum(map(reply_length, replies))
     if length <= most:
         return replies

@@ -7,7 +7,7 @@ import select
 import socket
 import struct
 import threading
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import forks
 
@@ -42,7 +42,9 @@ Bytes = Union[bytes, bytearray, memoryview]
 class Item(NamedTuple):
     """
     An incoming request. The payload is a view into its frame. `streams`: the caller wants the parts of a result. `tenure`:
-    number of the stay of its key at this worker; 0: it has no key.
+    number of the stay of its key at this worker; 0: it has no key. `begins`: the key begins with an empty state; `ends`:
+    its state ends with the item. `state`: the state with which the worker must begin, in base64; src/wire/frames/
+    key-snapshots.ts has the layout.
     """
 
     id: float
@@ -52,12 +54,16 @@ class Item(NamedTuple):
     streams: bool = False
     tenure: int = 0
     key: str = ""
+    begins: bool = False
+    ends: bool = False
+    state: str = ""
 
 
 class Reply(NamedTuple):
     """
     The reply to a request: a value, an encoded error, or one part of a result with its index as `part`. The payload is
-    the concatenation of `parts`. `together`: the item failed only because a call for several items did.
+    the concatenation of `parts`. `together`: the item failed only because a call for several items did. `meta`: the
+    snapshot of its key's state; blank: the state is as it was, or the stage keeps none.
     """
 
     id: float
@@ -68,6 +74,7 @@ class Reply(NamedTuple):
     error: Optional[BaseException] = None
     part: int = 0
     together: bool = False
+    meta: bytes = b""
 
 
 class Frame(NamedTuple):
@@ -153,15 +160,18 @@ class Channel:
     def _send_items(self, kind: str, batch: float, run_ms: float, runs: int, replies: Sequence[Reply]) -> None:
         length = HEAD.size
         records: List[Bytes] = []
+        metas: List[Bytes] = []
         payloads: List[Bytes] = []
-        for id_, ok, codec, parts, size, _, part, together in replies:
+        for id_, ok, codec, parts, size, _, part, together, meta in replies:
             flags = OK if ok else TOGETHER if together else 0
-            records.append(RECORD.pack(id_, 0, 0, part, flags, codec, 0, size, 0, 0))
+            records.append(RECORD.pack(id_, 0, 0, part, flags, codec, 0, size, len(meta), 0))
+            if meta:
+                metas += [meta, PADDINGS[-len(meta) & 7]]
             payloads += parts
             payloads.append(PADDINGS[-size & 7])
-            length += RECORD.size + padded(size)
+            length += RECORD.size + padded(len(meta)) + padded(size)
         head = HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), runs, batch, run_ms)
-        self._write([head, *records, *payloads])
+        self._write([head, *records, *metas, *payloads])
 
     def _write(self, parts: Sequence[Bytes]) -> None:
         forks.leave()
@@ -205,8 +215,8 @@ def _items(view: memoryview, count: int) -> List[Item]:
     at = meta_at + sum(padded(record[8]) for record in records)
     items = []
     for id_, deadline, _, tenure, flags, codec, _, length, meta, _ in records:
-        key = _key(view[meta_at : meta_at + meta]) if tenure else ""
-        items.append(Item(id_, deadline, codec, view[at : at + length], flags & STREAMS != 0, tenure, key))
+        key = _key(view[meta_at : meta_at + meta]) if tenure else ()
+        items.append(Item(id_, deadline, codec, view[at : at + length], flags & STREAMS != 0, tenure, *key))
         at += padded(length)
         meta_at += padded(meta)
     if at != len(view):
@@ -214,9 +224,11 @@ def _items(view: memoryview, count: int) -> List[Item]:
     return items
 
 
-def _key(meta: memoryview) -> str:
-    """Returns the key of a request from the JSON of its properties; blank if it has none."""
+def _key(meta: memoryview) -> Tuple[str, bool, bool, str]:
+    """Returns the key of a request, whether it begins and ends the key, and the key's state; each blank if it has none."""
     try:
-        return str(json.loads(str(meta, "utf-8")).get("key", ""))
+        told = json.loads(str(meta, "utf-8"))
+        begins, ends = (told.get(name) is True for name in ("keyStart", "keyEnd"))
+        return str(told.get("key", "")), begins, ends, str(told.get("state", ""))
     except (ValueError, AttributeError):
-        return ""
+        return "", False, False, ""

@@ -1,19 +1,26 @@
 """
-The states of the keys that a worker serves, in a stage with keys. A state is made empty for the first item of a key, and
-ends when the key has been idle, when the engine gives the key anew, and with the worker. It dies with its process.
+The states of the keys that a worker serves, in a stage with keys. A state is made empty for the first item of a key, or
+from the snapshot that the engine has. It ends when the key has been idle, when an item says so, when the engine gives the
+key anew, and with the worker. It dies with its process; if the stage keeps snapshots, its replies bring them.
 src/runtime/worker/key-states.ts does the same for JavaScript.
 """
+import base64
+import sys
 import time
 from contextvars import ContextVar
-from typing import Any, Callable, Coroutine, Dict, List, Optional, Sequence
+from typing import Any, Callable, Coroutine, Dict, List, Optional, Sequence, Tuple
 
-from .codec import encode_payload
-from .errors import ModeletError
+from .codec import NONE, decode_payload, encode_payload
+from .errors import ModeletError, stack_of
 from .frames import Item
 
 # Beyond, the key without items for longest ends: clients may make up keys.
 MOST_KEYS = 100_000
 BYTES_PER_KB = 1024
+# Most bytes of the snapshots in one reply.
+SNAPSHOTS_ROOM = 256 * 1024 * 1024
+# The snapshot of a key without a state.
+NO_STATE = bytes([NONE])
 
 
 class HeldKey:
@@ -21,10 +28,10 @@ class HeldKey:
 
     __slots__ = ("key", "tenure", "state", "used_at", "uses", "is_touched")
 
-    def __init__(self, key: str, tenure: int) -> None:
+    def __init__(self, key: str, tenure: int, state: Any = None) -> None:
         self.key = key
         self.tenure = tenure
-        self.state: Any = {}
+        self.state: Any = {} if state is None else state
         self.used_at = 0.0
         self.uses = 0
         self.is_touched = False
@@ -40,10 +47,11 @@ def present() -> Sequence[HeldKey]:
 
 
 class KeyStates:
-    def __init__(self, idle_ms: float, most_kb: int, on_end: Callable[[str, Any], Coroutine[Any, Any, Any]]) -> None:
+    def __init__(self, definition: Dict[str, Any], on_end: Callable[[str, Any], Coroutine[Any, Any, Any]]) -> None:
         """`on_end` gives the modelet a state for the last time, and never raises."""
-        self._idle_s = idle_ms / 1000
-        self._most_bytes = most_kb * BYTES_PER_KB
+        self._idle_s = definition["keyIdleMs"] / 1000
+        self._most_bytes = definition["stateKb"] * BYTES_PER_KB
+        self.keeps_snapshots = definition["keySnapshotMb"] > 0
         self._on_end = on_end
         # The key that was used last at the end.
         self._held: Dict[str, HeldKey] = {}
@@ -64,19 +72,29 @@ class KeyStates:
             held.uses -= 1
             held.used_at = time.monotonic()
 
-    def fault_of(self, held: HeldKey) -> Optional[ModeletError]:
-        """Checks a state that code has asked for. Drops it if it cannot be kept, and returns the error."""
+    async def left_by(self, item: Item, held: HeldKey, room: int) -> Tuple[Optional[ModeletError], bytes]:
+        """Returns why the state that an item has left cannot be kept, and a snapshot of it of at most `room` bytes."""
+        if held.key == "":
+            return None, b""
+        fault, snapshot = self._checked(held, room)
+        if not item.ends or self._held.get(held.key) is not held:
+            return fault, snapshot
+        await self._end(held)
+        return fault, NO_STATE
+
+    def _checked(self, held: HeldKey, room: int) -> Tuple[Optional[ModeletError], bytes]:
         if not held.is_touched:
-            return None
+            return None, b""
         held.is_touched = False
         try:
-            encode_payload(held.state, self._most_bytes)
-            return None
+            payload = encode_payload(held.state, min(self._most_bytes, room) if self.keeps_snapshots else self._most_bytes)
+            return None, b"".join([bytes([payload.codec]), *payload.parts]) if self.keeps_snapshots else b""
         except Exception as raised:
             if self._held.get(held.key) is held:
                 del self._held[held.key]
             key = held.key if len(held.key) <= 200 else f"{held.key[:200]}..."
-            return ModeletError("modelet_failed", f"ctx.state of the key {key} cannot be kept, and is dropped: {raised}")
+            of = f"ctx.state of the key {key} cannot be kept, and is dropped: {raised}"
+            return ModeletError("modelet_failed", of), NO_STATE
 
     async def end_idle(self) -> None:
         for held in list(self._held.values()):
@@ -102,10 +120,22 @@ class KeyStates:
         if item.tenure == 0 or item.key == "":
             return HeldKey("", 0)
         held = self._held.pop(item.key, None)
-        if held is not None and (held.tenure != item.tenure or self._is_idle(held)):
+        if held is not None and (held.tenure != item.tenure or item.begins or self._is_idle(held)):
             await self._end(held)
             held = None
-        self._held[item.key] = held = held or HeldKey(item.key, item.tenure)
+        self._held[item.key] = held = held or self._begun(item)
+        return held
+
+    def _begun(self, item: Item) -> HeldKey:
+        try:
+            if item.state and not item.begins:
+                snapshot = bytearray(base64.b64decode(item.state))
+                return HeldKey(item.key, item.tenure, decode_payload(snapshot[0], memoryview(snapshot[1:])))
+        except Exception as raised:
+            print(stack_of(raised), file=sys.stderr)
+        held = HeldKey(item.key, item.tenure)
+        # The engine may have a snapshot of an earlier state.
+        held.is_touched = self.keeps_snapshots
         return held
 
     def _is_idle(self, held: HeldKey) -> bool:

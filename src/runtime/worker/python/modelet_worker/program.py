@@ -196,7 +196,7 @@ class Program:
         self._run = run._replace(emits_lists=definition["emits"] == "list")
         if definition["keyBy"]:
             end = lambda key, state: _end_key(modelet.on_key_end, key, state)  # noqa: E731
-            self._keys = KeyStates(definition["keyIdleMs"], definition["stateKb"], end)
+            self._keys = KeyStates(definition, end)
             self._run = self._run._replace(keys=self._keys)
         if modelet.is_async:
             self._use_loop(places)
