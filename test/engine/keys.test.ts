@@ -228,6 +228,7 @@ class World {
   /** The items of each key in the order in which they first began. */
   readonly #begun: Map<number, number[]> = new Map();
   readonly #settledAt: Map<number, number> = new Map();
+  readonly #wrongStates: string[] = [];
   #deploys = 0;
   readonly #snapshotMb: number;
 
@@ -249,7 +250,8 @@ class World {
         const snapshot = meta && stateIn(keyIn({ meta }));
         if (own.get(one.key)?.tenure !== one.tenure) own.set(one.key, { tenure: one.tenure, count: 0 });
         if (snapshot) own.set(one.key, { tenure: one.tenure, count: Number(Buffer.from(snapshot.bytes)) });
-        assert.equal(own.get(one.key)?.count, answered.get(one.key) ?? 0, `the state of key ${one.key}`);
+        const [got, wanted] = [own.get(one.key)?.count, answered.get(one.key) ?? 0];
+        if (got !== wanted) this.#wrongStates.push(`key ${one.key} got ${got} instead of ${wanted}`);
       };
       pool.leaves = (one) => {
         const { key } = one;
@@ -323,6 +325,7 @@ class World {
       pool.definition.modelet.workers.flatMap((_, index) => pool.heldItems(index)),
     );
     const keys = running.map(({ key }) => key);
+    assert.deepEqual(this.#wrongStates, []);
     assert.equal(new Set(keys).size, keys.length, `two items of a key run: ${keys}`);
     for (const { id, key } of running) {
       const begun = this.#begun.get(key) ?? [];
@@ -360,7 +363,7 @@ for (const snapshotMb of [0, 1]) {
           wanted,
         );
       }),
-      { numRuns: 40 },
+      { numRuns: 60 },
     );
   });
 }

@@ -294,7 +294,7 @@ export class KeyLanes {
   }
 
   #noteIdle(lane: Lane, isIdle: boolean): void {
-    if (isIdle && lane.home === null) {
+    if (isIdle && lane.home === null && !this.#snapshots.has(lane.key)) {
       this.#forget(lane);
     } else if (isIdle && !lane.idle) {
       lane.idle = { node: this.#idle.push(lane), since: this.#clock.now() };
