@@ -91,7 +91,9 @@ export function roomOf({ capacity, batching, modelet }: StageDefinition): number
 export interface RowTerms {
   /** Most rows of tensors that may be; 0: the stages have not shown that rows may be. */
   readonly mostRows: number;
-  /** How many items the workers of the stages run at a time. */
+  /** Most open requests of the runtime. */
+  readonly capacity: number;
+  /** How many items the workers of the stages run at a time. Of hosts, whose workers nothing here knows: what the queue takes. */
   readonly running: number;
 }
 
@@ -111,7 +113,8 @@ export function rowTerms(
   );
   return {
     mostRows: first && areItems ? Math.min(capacity, first.capacity) : 0,
-    running: stages.reduce((sum, stage) => sum + mostRunning(stage), 0),
+    capacity,
+    running: stages.reduce((sum, stage) => sum + (stage.remote ? stage.capacity : mostRunning(stage)), 0),
   };
 }
 

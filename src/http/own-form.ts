@@ -98,13 +98,15 @@ export class OwnForm implements RequestForm {
     const format = spec.maxRows === 0 ? null : rowFormatOf(contentType);
     if (format === null) return null;
     this.#accept();
-    const rows = readRows(body, { format, type, most: spec.maxRows, maxBytes: limits.maxBytes });
+    const { capacity, running } = runtime.described();
+    const most = Math.min(spec.maxRows, capacity);
+    const rows = readRows(body, { format, type, most, maxBytes: limits.maxBytes });
     if (rows === null) return null;
     const inLines = wantsLines(request.headers.accept, spec.parts !== null);
     const refuse = (error: ModeletError): void => this.refuse(error);
     const answer = new RowAnswer({ ...this.#call, form: this.#answerForm, inLines, refuse });
     return {
-      ...{ rows, allOrNone: false, window: runtime.described().running, pace: answer.pace },
+      ...{ rows, allOrNone: false, window: running, pace: answer.pace },
       onRow: (row, settlement) => answer.onRow(row, settlement),
       onSettled: (outcome: RowsOutcome) => answer.onSettled(outcome),
     };

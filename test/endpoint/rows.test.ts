@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import type { Settlement } from '../../src/core/routes/route.ts';
+import { readRows } from '../../src/http/rows/row-input.ts';
 import { type RowInput, Rows } from '../../src/http/rows/rows.ts';
 import type { EndpointRequest, EndpointRuntime } from '../../src/http/served-endpoint.ts';
 import { Desk, type DeskHost } from '../../src/runtime/desk/desk.ts';
@@ -295,4 +296,27 @@ test('rows that wait have a separate memory, which one request alone may exceed'
   ask(2).begin();
   for (const _ of [1, 2]) model.run({ do: 'answer', which: 0 });
   assert.deepEqual(results, ['4 false', '2 true']);
+});
+
+test('the rows of an array in JSON are its elements as they are written', () => {
+  const space = fc.string({ unit: fc.constantFrom(' ', '\n', '\t', '\r'), maxLength: 2 });
+  const text = fc.string({ unit: fc.constantFrom('a', '"', '\\', ',', '[', ']', '{', '}', 'é', ' ') });
+  const value = fc.oneof(fc.jsonValue(), text, fc.array(text), fc.dictionary(text, fc.jsonValue()));
+  const element = fc.tuple(
+    space,
+    value.map((one) => JSON.stringify(one)),
+    space,
+  );
+  const type = { kind: 'json', media: 'json', charset: '', isMalformed: false } as const;
+  fc.assert(
+    fc.property(fc.array(element), fc.boolean(), space, (elements, isMarked, around) => {
+      const body = `${isMarked ? '\ufeff' : ''}${around}[${elements.map((parts) => parts.join('')).join()}${around}]${around}`;
+      const read = readRows(Buffer.from(body), { format: 'json', type, most: 1000, maxBytes: 1e6 });
+      const rows = read?.map((row) => (row instanceof ModeletError ? row : Buffer.from(row.bytes).toString()));
+      assert.deepEqual(
+        rows,
+        elements.map(([, written]) => written),
+      );
+    }),
+  );
 });

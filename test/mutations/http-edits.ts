@@ -100,4 +100,20 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     suite: 'endpoint/rows',
     test: 'every row settles or is cancelled, and the answer comes once',
   },
+  {
+    bug: 'all rows of a request go in at once, in front of other clients',
+    file: 'src/http/rows/rows.ts',
+    find: 'state.inside < this.#items.window',
+    replace: 'state.inside >= 0',
+    suite: 'endpoint/rows',
+    test: 'every row settles or is cancelled, and the answer comes once',
+  },
+  {
+    bug: 'a comma in a text ends a row',
+    file: 'src/http/rows/row-input.ts',
+    find: 'if (sign === QUOTE) at = endOfText(body, at);',
+    replace: 'if (sign === -QUOTE) at = endOfText(body, at);',
+    suite: 'endpoint/rows',
+    test: 'the rows of an array in JSON are its elements as they are written',
+  },
 ];

@@ -29,7 +29,7 @@ function flows(): FlowNode[] {
     batcher('batches', 'does', { policy: 'greedy', maxBatchSize: 4 }),
     stage('does', DOES, 'collector /rows', { maxRows: 10 }),
     httpIn('in /typed', '/typed', 'typed'),
-    stage('typed', DOES, 'out /typed', { maxRows: 10, inputSchema: SCHEMA }),
+    stage('typed', DOES, 'out /typed', { maxRows: 100, inputSchema: SCHEMA }),
     node('out /typed', 'http response', [], { statusCode: '201', headers: { 'Content-Type': 'text/plain' } }),
   ];
 }
@@ -109,6 +109,8 @@ async function check(url: string): Promise<void> {
     assert.equal(refused.status, status);
     assert.match((refused.body as { error: { message: string } }).error.message, message);
   }
+  const beyond = await send(new URL('/typed', url).href, JSON_TYPE, `[${'1,'.repeat(12)}1]`);
+  assert.equal(beyond.status, 413, 'more rows than the runtime ever has room for');
   assert.equal((await send(rows, 'text/plain', '1')).status, 415);
   assert.deepEqual((await send(rows, JSON_TYPE, '{"a":[1]}')).body, { is: { a: [1] } }, 'an object is one item');
 
