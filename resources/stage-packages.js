@@ -12,9 +12,10 @@
   /** Returns lines with icons: the packages found, the missing ones, and the reason if no button installs these. */
   function linesOf({ found, missing = [], unknown = [], what, refused, unsuited, error }, say) {
     const absent = [...missing, ...unknown].join(', ');
-    const why = unsuited ? say('unsuited') : refused ? say('refused', { setting: refused }) : say('byHand');
+    const why = refused ? say('refused', { setting: refused }) : say('byHand');
     return [
       [error, 'fa-times modelet-bad'],
+      [unsuited && say('unsuited', { why: unsuited })],
       [found, 'fa-check modelet-good'],
       [absent && say('missing', { names: absent }), 'fa-times modelet-bad'],
       [unknown.length > 0 && say('unknown', { names: unknown.join(', ') })],

@@ -100,6 +100,7 @@ const REASONS = {
   'src/index.ts': 'the entry of the package',
   'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with its own permission',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
+  'src/process/native-builds.ts': 'the dialog and the worker ask it, and never import each other',
   'src/runtime/worker/main.ts': 'the entry of a process',
   'src/runtime/worker/onnx/inspect.ts': 'the entry of a process',
   'src/runtime/worker/sources/load.ts': 'the only file that knows all kinds of sources',

@@ -129,6 +129,8 @@ export interface ModeletDescription {
   readonly outputs?: readonly ModelPort[];
   /** Absent: batches are as they should be. */
   readonly batching?: BatchWarning;
+  /** Why its model runs as WebAssembly, for people; absent: it does not. */
+  readonly instead?: string;
   /** Whether each row of its inputs may be an item, as a trial has shown: the results are the same. Absent: no. */
   readonly rows?: true;
   /** The modelet's first examples, without those that are large or not JSON. */
@@ -322,6 +324,8 @@ export interface StageStatus extends CircuitStatus {
   readonly reading: StageReading;
   /** Absent: batches are as they should be. */
   readonly batchWarning?: BatchWarning;
+  /** See `ModeletDescription`. */
+  readonly instead?: string;
   /** Absent if the stage has no keys. */
   readonly keys?: KeysStatus;
   /** Absent if the stage has no versions. */

@@ -129,6 +129,7 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy:
     stage.successorError !== null ||
     stage.pinWarnings.length > 0 ||
     stage.batchWarning !== undefined ||
+    stage.instead !== undefined ||
     stage.versions.some(({ cause }) => cause === 'failures');
   return { fill: isOdd ? 'yellow' : busy > 0 ? 'blue' : 'green', shape: 'dot', text };
 }

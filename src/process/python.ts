@@ -44,12 +44,21 @@ function firstRunnable(places: readonly string[], missing: string): string {
   throw new ModeletError('config_invalid', `no permission to run the Python at ${forbidden}`);
 }
 
+/** The channel of a worker is an inherited file descriptor, and its memory is read from the module `resource`. */
+const NOT_ON_WINDOWS =
+  'stages in Python do not run on Windows, where a worker cannot take over its channel: run Node-RED in WSL or in a container, or the stage on a worker host with Linux';
+
 /**
  * Checks that the Python interpreter of a stage exists. Looks in each worker's own PATH, as the workers will.
- * @throws ModeletError `config_invalid` if there is no interpreter, or it may not be run
+ * @throws ModeletError `config_invalid` if there is no interpreter, it may not be run, or the platform runs no workers of it
  */
-export function checkInterpreter(userDir: string, { source, workers }: Pick<StageConfig, 'source' | 'workers'>): void {
+export function checkInterpreter(
+  userDir: string,
+  { source, workers }: Pick<StageConfig, 'source' | 'workers'>,
+  platform: string = process.platform,
+): void {
   if (!('python' in source)) return;
+  if (platform === 'win32') throw new ModeletError('config_invalid', `python: ${NOT_ON_WINDOWS}`);
   const searchPaths = new Set(workers.map(({ env }) => env['PATH'] ?? process.env['PATH'] ?? ''));
   try {
     for (const searchPath of searchPaths) findPython(source, userDir, searchPath);

@@ -188,6 +188,12 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'stage',
+    badge: stageBadge(stage({ instead: '' }), RUNTIME),
+    meaning:
+      'The native package for models does not load on this machine, so that [WebAssembly](../guides/onnx.md#without-a-native-build) runs them, which is slower',
+  },
+  {
+    node: 'stage',
     badge: stageBadge(stage({}), { ...RUNTIME, refuses: 'engine: core 7 does not exist' }),
     meaning:
       'The runtime has strict pins, and a core of its engine or of Node-RED does not exist. Every request gets `config_invalid`',

@@ -153,7 +153,7 @@ describe('package: the tarball', () => {
     const installed = await readdir(join(userDir, 'node_modules'));
     assert.ok(!installed.includes('node-red') && !installed.includes('typescript'));
     assert.deepEqual(await readdir(join(userDir, 'node_modules', '@modelet')), ['node-red-pipeline']);
-    const optional = ['bullmq', 'onnxruntime-node', 'redis', 'swagger-ui-dist'];
+    const optional = ['bullmq', 'onnxruntime-node', 'redis', 'sharp', 'swagger-ui-dist'];
     assert.deepEqual(
       optional.filter((name) => installed.includes(name)),
       [],

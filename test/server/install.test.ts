@@ -11,13 +11,10 @@ import { compileFlows } from '../../src/headless/compile-flows.ts';
 import { readFlows } from '../../src/headless/flow-file.ts';
 import { install as installAll } from '../../src/headless/install.ts';
 import { Log, recordsTo } from '../../src/observe/log/log.ts';
+import { whyNoNativeBuild } from '../../src/process/native-builds.ts';
+import { checkInterpreter } from '../../src/process/python.ts';
 import { type Installation, Installer, type InstallPlan } from '../../src/runtime/service/install/installation.ts';
-import {
-  installedVersion,
-  NPM_PACKAGES,
-  planNpm,
-  suitsMachine,
-} from '../../src/runtime/service/install/npm-packages.ts';
+import { installedVersion, NPM_PACKAGES, planNpm } from '../../src/runtime/service/install/npm-packages.ts';
 import { lookAtPython, planPython, planRequirements } from '../../src/runtime/service/install/python-packages.ts';
 import { isAlive } from '../fixtures/alive.ts';
 import { until } from '../fixtures/polling.ts';
@@ -64,9 +61,22 @@ describe('onnxruntime-node', () => {
   });
   after(() => registry.close());
 
-  test('suits a Linux with the C library of GNU, such as this one, and not Alpine', () => {
-    assert.deepEqual([suitsMachine(), suitsMachine('linux', undefined)], [true, true]);
-    assert.deepEqual([suitsMachine('linux', null), suitsMachine('darwin', null)], [false, true]);
+  test('suits a Linux with the C library of GNU, such as this one, and neither Alpine nor 32-bit ARM', () => {
+    assert.deepEqual([whyNoNativeBuild(), whyNoNativeBuild('darwin', 'arm64', null)], [null, null]);
+    assert.match(whyNoNativeBuild('linux', 'x64', null) ?? '', /^This system has musl \(Alpine\)/);
+    assert.match(whyNoNativeBuild('linux', 'arm', '2.36') ?? '', /^The processor of this system is arm, /);
+    assert.match(whyNoNativeBuild('freebsd', 'x64', null) ?? '', /^Native packages are not for freebsd$/);
+  });
+
+  test('a stage in Python is refused on Windows at its deploy, and other stages are not', () => {
+    const python = { source: { kind: 'python', path: '/model.py', python: process.execPath }, workers: [] } as const;
+    const file = { source: { kind: 'file', path: '/model.js' }, workers: [] } as const;
+    assert.throws(() => checkInterpreter(folder, python, 'win32'), {
+      ...{ code: 'config_invalid' },
+      message: /^python: stages in Python do not run on Windows, .* run Node-RED in WSL or in a container, /,
+    });
+    checkInterpreter(folder, python);
+    checkInterpreter(folder, file, 'win32');
   });
 
   test('is found after npm has installed it into the user directory, and noted there, without its scripts', async () => {

@@ -25,7 +25,7 @@ const label = (read: Read | undefined): unknown =>
   read && 'value' in read ? (read.value as { label: string }[])[0]?.label : read;
 
 test('sounds come as WAV files of any rate and as FLAC, Ogg, Opus and MP3, and are limited', async () => {
-  const sounds = new Sounds(await loadLibrary(repositoryRoot), 16_000, 1);
+  const sounds = new Sounds(await loadLibrary(repositoryRoot, 1), 16_000, 1);
   const model = await load('audio-classification', { maxSeconds: 1 });
   const wav = (rate: number, seconds: number, level: number, bits: 8 | 16 = 16): Buffer => {
     const size = bits / 8;

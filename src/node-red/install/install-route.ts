@@ -9,13 +9,13 @@ import { parseRequirements } from '../../config/formats/module-names.ts';
 import { TASK_NAMES } from '../../config/stage-source.ts';
 import { TASKS } from '../../config/tasks/tasks.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
+import { whyNoNativeBuild } from '../../process/native-builds.ts';
 import { type Installation, Installer, type InstallPlan } from '../../runtime/service/install/installation.ts';
 import {
   installedVersion,
   NPM_PACKAGES,
   type NpmPackage,
   planNpm,
-  suitsMachine,
 } from '../../runtime/service/install/npm-packages.ts';
 import {
   lookAtPython,
@@ -44,8 +44,8 @@ interface InstallState {
   /** Modules that a person has to install. */
   readonly unknown: readonly string[];
   readonly plan: InstallPlan | null;
-  /** Whether what is missing has no build for this machine. */
-  readonly unsuited?: boolean;
+  /** Why models run as WebAssembly on this machine, as a sentence; null or absent: they do not. */
+  readonly unsuited?: string | null;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -116,9 +116,9 @@ async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
     const there = versions.filter(([, version]) => version !== null).map(([name, version]) => `${name} ${version}`);
     const found = there.length > 0 ? there.join(', ') : null;
     const missing = needed.filter((_, at) => versions[at]?.[1] === null);
-    if (missing.length === 0) return { found, missing: [], unknown: [], plan: null };
-    const unsuited = !suitsMachine();
-    const plan = unsuited ? null : planNpm(missing, userDir, process.argv[1] ?? userDir);
+    const unsuited = whyNoNativeBuild();
+    if (missing.length === 0) return { found, missing: [], unknown: [], plan: null, unsuited };
+    const plan = planNpm(missing, userDir, process.argv[1] ?? userDir);
     return { found, missing: missing.map(({ name }) => name), unknown: [], plan, unsuited };
   }
   if (fields['source'] !== 'python' && fields['source'] !== 'python-code')
@@ -134,7 +134,8 @@ async function look(RED: NodeAPI, fields: Fields): Promise<InstallState> {
 }
 
 function npmPackagesOf({ source, takes, task }: Fields): readonly NpmPackage[] {
-  if (source === 'onnx') return [NPM_PACKAGES.onnx, ...(takes === 'picture' ? [NPM_PACKAGES.picture] : [])];
+  const runtime = whyNoNativeBuild() === null ? NPM_PACKAGES.onnx : NPM_PACKAGES.wasm;
+  if (source === 'onnx') return [runtime, ...(takes === 'picture' ? [NPM_PACKAGES.picture] : [])];
   if (source !== 'task') return [];
   const known = TASK_NAMES.find((name) => name === task);
   const hears = known !== undefined && TASKS[known].input === 'sound';

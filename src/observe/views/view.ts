@@ -213,6 +213,7 @@ function stageView(
       ...versions.flatMap((version) => versionWarning(version) ?? []),
       ...stage.pinWarnings,
       ...(stage.batchWarning ? [stage.batchWarning.text] : []),
+      ...(stage.instead === undefined ? [] : [stage.instead]),
     ],
     policy: stage.batching.policy,
     maxBatchSize: stage.batching.maxBatchSize,

@@ -42,7 +42,7 @@ type StageSummary = Pick<
   StageSnapshot,
   'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
 > &
-  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning' | 'runsMs' | 'reading'>>;
+  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning' | 'instead' | 'runsMs' | 'reading'>>;
 
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
@@ -57,7 +57,8 @@ export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, bu
   const rolledBack = stage.versions?.find(({ cause }) => cause === 'failures');
   if (rolledBack) return said(health, `rolled back ${rolledBack.name}, ${serving(stage, busy)}`);
   const notPinned = stage.pinWarnings.length > 0 ? ', not pinned' : '';
-  const text = `${serving(stage, busy)}${waiting(queue)}${notPinned}${batches(stage)}`;
+  const slower = stage.instead === undefined ? '' : ', as WebAssembly';
+  const text = `${serving(stage, busy)}${waiting(queue)}${notPinned}${batches(stage)}${slower}`;
   return { health, text, whole: text };
 }
 

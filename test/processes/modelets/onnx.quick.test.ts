@@ -212,6 +212,39 @@ describe('without its runtime', () => {
   });
 });
 
+describe('where the native runtime does not load', () => {
+  test('ONNX models and known models run as WebAssembly, and the badge says so', async (t) => {
+    const env = { NODE_OPTIONS: `--import=${join(repositoryRoot, 'test', 'fixtures', 'broken-onnxruntime.js')}` };
+    const folder = writeKnownModel(folderFor(t), KNOWN['text-classification'] as KnownModel);
+    const service = await serve(t, {
+      stages: [
+        { id: 'digits', onnx: digitsModel, init: { softmax: true }, env },
+        { id: 'nameless', onnx: writeModel(folderFor(t), 'nameless', doubling(['', 2])), env },
+        { id: 'mood', task: { name: 'text-classification', folder }, env },
+      ],
+      routes: { digits: ['digits'], nameless: ['nameless'], mood: ['mood'] },
+    });
+    await service.ready();
+    assert.deepEqual(await service.value([1, 2], { entry: 'nameless' }), [2, 4]);
+    const answers = images.slice(0, 10).map(async ({ image }) => service.value<number[]>(image, { entry: 'digits' }));
+    for (const [at, scores] of (await Promise.all(answers)).entries())
+      assert.equal(scores.indexOf(Math.max(...scores)), images[at]?.label);
+    const [first] = await service.value<{ label: string }[]>('bad', { entry: 'mood' });
+    assert.equal(first?.label, 'NEGATIVE');
+    for (const id of ['digits', 'mood']) {
+      const stage = service.stage(id);
+      assert.match(
+        stage.instead ?? '',
+        /^runs as WebAssembly, which is several times slower: onnxruntime-node does not load: Error loading shared library/,
+      );
+      const runtime = service.service.snapshot();
+      assert.deepEqual(stageBadge(stage, runtime, 0), {
+        ...{ fill: 'yellow', shape: 'dot', text: 'idle, 1 worker, as WebAssembly' },
+      });
+    }
+  });
+});
+
 describe('the inputs and outputs of a model', () => {
   const ask = (path: string, gone = new AbortController().signal): ReturnType<typeof inspectOnnx> =>
     inspectOnnx(path, repositoryRoot, gone);

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { StageDefinition } from '../../../config/stage-definition.ts';
-import type { BatchWarning, LogRecord, ModeletDescription } from '../../../core/model.ts';
+import type { BatchWarning, LogRecord, ModeletDescription, StageStatus } from '../../../core/model.ts';
 
 interface DescriptionHost {
   onDescribed(stage: number, description: ModeletDescription): void;
@@ -35,8 +35,20 @@ export class Description {
   }
 }
 
+/** Returns what users should know of a stage that serves. */
+export function warningsOf(
+  stage: Pick<StageDefinition, 'batching'>,
+  description: ModeletDescription | null,
+): Pick<StageStatus, 'batchWarning' | 'instead'> {
+  const warning = batchWarning(stage, description);
+  return {
+    ...(warning ? { batchWarning: warning } : {}),
+    ...(description?.instead ? { instead: description.instead } : {}),
+  };
+}
+
 /** Returns why batches are not as they should be; undefined if they are, or if the stage makes none. */
-export function batchWarning(
+function batchWarning(
   { batching }: Pick<StageDefinition, 'batching'>,
   description: ModeletDescription | null,
 ): BatchWarning | undefined {

@@ -9,7 +9,7 @@ import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming
 import { StageMeter, tooManyOwn } from '../../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../../wire/frames/bodies.ts';
 import type { BatchRunReport, WireItem } from '../../../wire/frames/frames.ts';
-import { batchWarning, Description } from '../pools/description.ts';
+import { Description, warningsOf } from '../pools/description.ts';
 import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, RecentBatches, type TakenItems } from './batching.ts';
@@ -157,7 +157,6 @@ export class Stage implements RouteStage {
   }
 
   status(): StageStatus {
-    const warning = batchWarning(this.#definition, this.description);
     const reading = this.meter.read();
     return {
       ref: this.ref,
@@ -170,7 +169,7 @@ export class Stage implements RouteStage {
       ...this.#pools.status(),
       cache: this.#singleFlight?.status ?? NO_CACHE,
       reading,
-      ...(warning ? { batchWarning: warning } : {}),
+      ...warningsOf(this.#definition, this.description),
       ...(this.#queue.keys ? { keys: this.#queue.keys.status } : {}),
     };
   }

@@ -11,10 +11,12 @@ export interface NpmPackage {
   readonly range: string;
 }
 
-/** The packages by the sources that need them, or by an input. All but the last bring code that is built for the machine. */
-export const NPM_PACKAGES: Readonly<Record<'onnx' | 'task' | 'picture' | 'sound', NpmPackage>> = {
+/** The packages by the sources that need them, or by an input. */
+export const NPM_PACKAGES: Readonly<Record<'onnx' | 'wasm' | 'task' | 'picture' | 'sound', NpmPackage>> = {
   // Its first version that tells the shapes of inputs and outputs.
   onnx: { name: 'onnxruntime-node', range: '>=1.22.0' },
+  // The same where no native build runs.
+  wasm: { name: 'onnxruntime-web', range: '>=1.22.0' },
   task: { name: '@huggingface/transformers', range: '>=4.3.0 <5' },
   picture: { name: 'sharp', range: '>=0.34.0 <1' },
   sound: { name: 'audio-decode', range: '>=3.12.0 <4' },
@@ -39,19 +41,6 @@ function versionIn(manifest: string): string | null {
   } catch {
     return null;
   }
-}
-
-/**
- * Whether their builds can run on this machine: on Linux they need the C library of GNU, which Alpine lacks.
- * @param glibc version of that library; null without the library
- */
-export function suitsMachine(platform: string = process.platform, glibc: string | null = glibcVersion()): boolean {
-  return platform !== 'linux' || glibc !== null;
-}
-
-function glibcVersion(): string | null {
-  const { header } = process.report.getReport() as { readonly header: { readonly glibcVersionRuntime?: string } };
-  return header.glibcVersionRuntime ?? null;
 }
 
 /**

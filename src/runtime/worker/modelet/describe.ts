@@ -27,6 +27,7 @@ export function describeModelet(
     ...(modelet.outputs ? { outputs: modelet.outputs } : {}),
     ...(modelet.rows ? { rows: true } : {}),
     ...(modelet.batching ? { batching: modelet.batching } : {}),
+    ...(modelet.instead ? { instead: modelet.instead } : {}),
     examples: modelet.examples
       .slice(0, MOST_EXAMPLES)
       .flatMap((example) => (isPlain(example) ? asExample(example) : [])),

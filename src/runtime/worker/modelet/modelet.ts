@@ -202,6 +202,8 @@ export interface LoadedModelet extends Statics {
   /** Absent or null: a batch answers as single calls do, as far as known. */
   readonly batching?: BatchWarning | null;
   /** See `ModeletDescription`. */
+  readonly instead?: string | null;
+  /** See `ModeletDescription`. */
   readonly rows?: true;
   /** Returns how often its model has run. Absent: once for each call of `predict`. */
   runs?(): number;

@@ -44,12 +44,15 @@ export function portsOf({ inputMetadata, outputMetadata }: SessionMetadata): Por
   };
 }
 
+/** WebAssembly's size of an open dimension without a name. */
+const NAMELESS = 2 ** 32 - 1;
+
 function portOf({ name, isTensor, type = '', shape = [] }: RawPort, kind: 'input' | 'output'): SessionPort {
   const which = `${kind} "${name}" of the model`;
   if (!isTensor)
     throw new Error(`${which} is a sequence, a map or optional, which onnxruntime-node cannot ${WITHOUT_MAPS[kind]}`);
   if (!isKnownType(type)) throw new Error(`${which} has the type ${type}, which is not supported: ${CAST}`);
-  return { name, type, shape };
+  return { name, type, shape: shape.map((dimension) => (dimension === NAMELESS ? '' : dimension)) };
 }
 
 const CAST = 'cast it inside the model, to float32 or to integers of 8 bits or more';

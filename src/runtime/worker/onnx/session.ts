@@ -1,34 +1,24 @@
-/** Opens ONNX models with onnxruntime-node. This package does not include it: the user installs it. */
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join, resolve } from 'node:path';
+/** Opens ONNX models, see runtime.ts. */
+import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
+import { dirname, relative, resolve } from 'node:path';
 import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { fromHalfBits, toHalfBits } from '../../../core/float16.ts';
 import { usableThreads } from '../../../process/cpu-quota.ts';
 import type { SessionTensor } from './elements.ts';
-import { type Ports, portsOf, type SessionMetadata, whyNotLoaded } from './ports.ts';
+import { type Ports, portsOf, whyNotLoaded } from './ports.ts';
 import type { RunSession } from './run-items.ts';
+import { loadRuntime, type OnnxRuntime } from './runtime.ts';
 
-const PACKAGE = 'onnxruntime-node';
 /** A model whose values are in other files is smaller. */
 const MOST_SEARCHED = 1 << 26;
 /** Key of an entry with the name of such a file, and what comes before the length of the name. */
 const LOCATION = Buffer.from('\x0a\x08location\x12');
 
-/** The part of onnxruntime-node that this file uses. */
-interface OnnxRuntime {
-  readonly InferenceSession: { create(path: string, options: object): Promise<Session> };
-  readonly Tensor: new (type: string, data: unknown, dims: readonly number[]) => SessionTensor;
-}
-
-interface Session extends SessionMetadata {
-  run(feeds: Record<string, SessionTensor>, fetches: readonly string[]): Promise<Record<string, SessionTensor>>;
-  release(): Promise<void>;
-}
-
 export interface OnnxSession {
   readonly ports: Ports;
   readonly run: RunSession;
+  /** Why it runs as WebAssembly; null: it does not. */
+  readonly instead: string | null;
   release(): Promise<void>;
 }
 
@@ -42,25 +32,33 @@ export interface SessionOptions extends Pick<OnnxOptions, 'executionProviders'> 
  * @throws Error with a message for users: the package is missing, or the file is no model.
  */
 export async function openSession(path: string, requireFrom: string, options: SessionOptions): Promise<OnnxSession> {
-  const { InferenceSession, Tensor } = loadRuntime(requireFrom);
-  const missing = dataFilesOf(path).filter((file) => !existsSync(file));
+  const threads = options.threads ?? usableThreads();
+  const { runtime, instead } = loadRuntime(requireFrom, threads);
+  const { InferenceSession, Tensor } = runtime;
+  const files = dataFilesOf(path);
+  const missing = files.filter((file) => !existsSync(file));
   const opened = InferenceSession.create(path, {
     executionProviders: options.executionProviders,
     // Always set: by default the runtime would bind its threads to cores that this process may not use.
-    intraOpNumThreads: options.threads ?? usableThreads(),
+    intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
     // Only fatal messages: the runtime also throws its errors.
     logSeverityLevel: 4,
+    ...(instead !== null && missing.length === 0 ? { externalData: files.map((file) => contentOf(file, path)) } : {}),
   });
   const session = await opened.catch((cause: Error) => {
     const why = missing[0] ? `the file ${missing[0]} with values of the model is missing` : whyNotLoaded(cause.message);
-    throw why === cause.message ? cause : new Error(why, { cause });
+    // Only the native runtime names the file.
+    throw why === cause.message && instead === null
+      ? cause
+      : new Error(instead === null ? why : `${path}: ${why}`, { cause });
   });
   const ports = portsOf(session);
   const wanted = ports.outputs.map(({ name }) => name);
   return {
     ports,
+    instead,
     run: async (feeds) => {
       const tensors = Object.entries(feeds).map(([name, feed]) => [name, asFeed(feed, Tensor)]);
       const results = await session.run(Object.fromEntries(tensors), wanted);
@@ -91,6 +89,11 @@ function dataFilesOf(path: string): string[] {
   return [...found];
 }
 
+/** WebAssembly reads no files. */
+function contentOf(file: string, model: string): object {
+  return { path: relative(dirname(model), file), data: readFileSync(file) };
+}
+
 /**
  * Returns the tensor in the form that the session takes. Half floats go without the runtime's Tensor: its native part
  * takes only their bits, but its Tensor converts them to a Float16Array if Node.js has that class.
@@ -103,25 +106,4 @@ function asFeed({ type, data, dims }: SessionTensor, RuntimeTensor: OnnxRuntime[
 
 function fromResult({ type, dims, data }: SessionTensor): SessionTensor {
   return { type, dims, data: type === 'float16' && data instanceof Uint16Array ? fromHalfBits(data) : data };
-}
-
-function loadRuntime(requireFrom: string): OnnxRuntime {
-  // If this package is linked from another folder, the runtime may be installed beside it there.
-  for (const from of [join(requireFrom, 'package.json'), import.meta.url]) {
-    const require = createRequire(from);
-    try {
-      require.resolve(PACKAGE);
-    } catch {
-      continue;
-    }
-    try {
-      return require(PACKAGE) as OnnxRuntime;
-    } catch (cause) {
-      throw new Error(`${PACKAGE} is installed but does not load: ${(cause as Error).message}`, { cause });
-    }
-  }
-  // The advice skips the install script, which would only download files for graphics cards from another server.
-  throw new Error(
-    `${PACKAGE} is not installed: run "npm install ${PACKAGE} --ignore-scripts" in ${requireFrom}, then restart the stage's workers`,
-  );
 }

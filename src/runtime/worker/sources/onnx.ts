@@ -61,6 +61,7 @@ const open: LoadSource<OnnxSource> = async (source, { requireFrom }, { cpus, log
   const rows = hasRows(ports, stacking);
   if (!answer) checkLabels(ports.outputs, rows, results);
   const requestOptions = new RequestOptions(GIVES[gives].ofRequest, values);
+  if (session.instead !== null) log.warn(session.instead);
   log.info(
     `inputs ${ports.inputs.map(describePort).join(', ')}; outputs ${ports.outputs.map(describePort).join(', ')}`,
   );
@@ -71,6 +72,7 @@ const open: LoadSource<OnnxSource> = async (source, { requireFrom }, { cpus, log
     ...(takes === 'tensors' ? { inputs: ports.inputs } : {}),
     ...(!answer && (options.tensors || !results.labels) ? { outputs: ports.outputs } : {}),
     batching: batchingOf(stacking, warning),
+    instead: session.instead,
     ...(takes === 'tensors' && !answer && takesRows(stacking, warning) ? { rows: true } : {}),
     batch: true,
     runs: () => runs,

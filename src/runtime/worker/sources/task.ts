@@ -28,8 +28,9 @@ export const loadTask: LoadSource<TaskSource> = async (source, definition, conte
 const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log }) => {
   const source = withWeights(stage);
   const { task, limits, soleWorker } = source;
-  const libraries = await loadLibrary(requireFrom);
   const threads = limits.threads ?? (cpus ? usableThreads(cpus.length) : soleWorker ? usableThreads() : 1);
+  const libraries = await loadLibrary(requireFrom, threads);
+  if (libraries.instead !== null) log.warn(libraries.instead);
   const pipeline = await openPipeline(libraries.library, source, { threads });
   const read = inputReader(source, libraries, pipeline);
   const calls = new TaskCalls(
@@ -43,6 +44,7 @@ const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log 
   const common = {
     ...NO_STATICS,
     examples,
+    instead: libraries.instead,
     documented: { inputSchema: inputSchemaOf(task), outputSchema: TASKS[task].result },
     setup: () => {},
     preprocess: read,

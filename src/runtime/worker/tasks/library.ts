@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { StageSource } from '../../../config/stage-source.ts';
 import { asError } from '../../../core/errors.ts';
+import { replaceNative } from '../onnx/runtime.ts';
 
 const PACKAGE = '@huggingface/transformers';
 /** The decoder of pictures, which comes with it, or alone. */
@@ -105,15 +106,18 @@ export type OpenSharp = (bytes: Uint8Array | Uint8ClampedArray, options: object)
 export interface Libraries {
   readonly library: Library;
   readonly sharp: OpenSharp;
+  /** Why models run as WebAssembly; null: they do not. */
+  readonly instead: string | null;
   /** Imports a package that lies beside them; null: it is not installed. */
   readonly optional: (name: string) => Promise<object | null>;
 }
 
 /**
  * @param requireFrom folder with the user's modules
+ * @param threads of a run
  * @throws Error for users: it is missing, too old, or does not load
  */
-export async function loadLibrary(requireFrom: string): Promise<Libraries> {
+export async function loadLibrary(requireFrom: string, threads: number): Promise<Libraries> {
   const found = find(requireFrom, PACKAGE);
   if (!found) {
     throw new Error(
@@ -121,6 +125,7 @@ export async function loadLibrary(requireFrom: string): Promise<Libraries> {
     );
   }
   try {
+    const instead = replaceNative(found, threads);
     const library = (await import(pathToFileURL(found).href)) as Library;
     const version = library.env.version.split('.').map(Number);
     const isOld =
@@ -137,7 +142,7 @@ export async function loadLibrary(requireFrom: string): Promise<Libraries> {
       const file = find(requireFrom, name);
       return file ? import(pathToFileURL(file).href) : null;
     };
-    return { library, sharp, optional };
+    return { library, sharp, instead, optional };
   } catch (cause) {
     throw new Error(`${PACKAGE} is installed but does not load: ${asError(cause).message}`, { cause });
   }
