@@ -69,7 +69,7 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
 ];
 /** Words that every language has as they are. */
 const COMMON =
-  /\b(?:worker|digits\.js|new|Unexpected token|engine: core 7 does not exist|ms|s|min|x|N|D|B|max_SYS|MB|Node-RED|HTTP|Prometheus|EADDRINUSE|SIGKILL)\b/g;
+  /\b(?:worker|digits\.js|new|Unexpected token|engine: core 7 does not exist|ms|s|min|x|N|D|B|max_SYS|MB|Node-RED|HTTP|Prometheus|WebAssembly|EADDRINUSE|SIGKILL)\b/g;
 
 for (const file of FILES) {
   describe(`sentences: ${file}`, () => {
