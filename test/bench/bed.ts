@@ -16,7 +16,7 @@ import { sleep } from './measure.ts';
 type Batching = PlannedStage['batching'];
 
 export interface BedStage {
-  /** A file of `test/bench/modelets`, without its ending; with `python` the path of a file. */
+  /** A file of `test/bench/modelets`, without its ending; with `python`, or of an ONNX model, the path of a file. */
   readonly modelet: string;
   /** The interpreter of a stage in Python. */
   readonly python?: string;
@@ -120,13 +120,15 @@ export class Bed {
   }
 }
 
+function sourceOf({ modelet, python }: BedStage): object {
+  if (python !== undefined) return { source: 'python', path: modelet, python, predict: 'batch' };
+  if (modelet.endsWith('.onnx')) return { source: 'onnx', path: modelet };
+  return { source: 'file', path: fileURLToPath(new URL(`./modelets/${modelet}.js`, import.meta.url)) };
+}
+
 function plan(id: string, stage: BedStage): PlannedStage {
-  const { init = {}, isolation = 'process', concurrency = 1, python } = stage;
-  const code =
-    python === undefined
-      ? { source: 'file', path: fileURLToPath(new URL(`./modelets/${stage.modelet}.js`, import.meta.url)) }
-      : { source: 'python', path: stage.modelet, python, predict: 'batch' };
-  const raw = { name: id, runtime: 'bench', ...code, init: JSON.stringify(init), isolation, concurrency };
+  const { init = {}, isolation = 'process', concurrency = 1 } = stage;
+  const raw = { name: id, runtime: 'bench', ...sourceOf(stage), init: JSON.stringify(init), isolation, concurrency };
   const { versions: _none, ...config } = compileStage(raw, (file) => file);
   const cache = { entries: stage.cache ?? 0, maxBytes: config.cacheMb * 2 ** 20, ttlMs: 0 };
   const modelet = { ...config, requireFrom: repositoryRoot };

@@ -11,6 +11,7 @@ import { http } from './http.ts';
 import { isolation } from './isolation.ts';
 import { itemCost } from './item-cost.ts';
 import { languages } from './languages.ts';
+import { lengths } from './lengths.ts';
 import { busyShare } from './measure.ts';
 import { overload } from './overload.ts';
 import { overshoot } from './overshoot.ts';
@@ -37,6 +38,7 @@ const PARTS: readonly Part[] = [
   workerHosts,
   continuousBatching,
   streams,
+  lengths,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };

@@ -121,13 +121,13 @@ test('a long item among short ones that keep coming is passed by a few times, no
 });
 
 test('an item that several batches have passed by joins the next, although others are nearer in cost', () => {
-  const sizes = Array.from({ length: 9 }, (_, at) => 4 ** at);
+  const sizes = Array.from({ length: 12 }, (_, at) => 4 ** at);
   const queue = sizes.map((cost, id) => waiting(id, cost));
   for (let turn = 0; turn <= MOST_PASSED_BY; turn += 1) {
     const lead = queue[0] as Waiting;
-    for (let at = 0; at < 3; at += 1) queue.push(waiting(10 + turn, lead.cost));
+    for (let at = 0; at < 3; at += 1) queue.push(waiting(100 + turn, lead.cost));
     const batch = takeBatch(queue, 4, { by: 'tokens', most: 0, padded: true }).map(({ id }) => id);
-    const expected = turn < MOST_PASSED_BY ? [turn, 10 + turn, 10 + turn, 10 + turn] : [4, 5, 6, 7];
+    const expected = turn < MOST_PASSED_BY ? [turn, 100 + turn, 100 + turn, 100 + turn] : [8, 9, 10, 11];
     assert.deepEqual(batch, expected);
   }
 });
