@@ -40,6 +40,7 @@ export async function installed(published: PublishedStage, rules: HostRules): Pr
 }
 
 async function sourceOn(source: StageSource, file: StageFile | null, rules: HostRules): Promise<StageSource> {
+  if (source.kind === 'task') await checkModel(source);
   if (!('path' in source) || file === null) {
     if (rules.onlyLocalCode && 'code' in source) throw refusal('the host runs no code of the flow (--code local)');
     return source;
@@ -48,6 +49,16 @@ async function sourceOn(source: StageSource, file: StageFile | null, rules: Host
   if (rules.onlyLocalCode) throw refusal(`the host has no such file ${file.path} (--code local)`);
   if (file.content === null) throw refusal(`the host has no such file ${file.path}, and it is too large to be sent`);
   return { ...source, path: await keep(file, file.content) };
+}
+
+/** A host downloads no models: its folders are those of the runtime's machine. */
+async function checkModel({ hub, folder }: Extract<StageSource, { kind: 'task' }>): Promise<void> {
+  const found = await stat(folder).catch(() => null);
+  if (found?.isDirectory()) return;
+  const model = hub === undefined ? 'model' : `model ${hub}`;
+  throw refusal(
+    `the host has no folder ${folder} with the ${model}: copy it from the machine of the runtime, or share it`,
+  );
 }
 
 async function hasContent({ path, sha256 }: StageFile): Promise<boolean> {
