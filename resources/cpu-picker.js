@@ -27,6 +27,15 @@
     return RED._(`@modelet/node-red-pipeline/modelet-stage:modelet-stage.cpu.${key}`, values);
   }
 
+  /** Returns `{min, max}` of a number of workers; null if it is blank, or cannot be read. */
+  function workersOf(value) {
+    try {
+      return window.modelet.formats.parseWorkers(String(value));
+    } catch {
+      return null;
+    }
+  }
+
   // Entries are used in turn where a number of workers is given as well.
   function pinsOf(entries, workers) {
     if (!(workers >= 1) || !entries.length) return entries;
@@ -210,7 +219,7 @@
         this.note('modelet-error', 'fa-times-circle', problem);
         return;
       }
-      const pins = this.options.workers ? pinsOf(entries, Number(this.options.workers.val())) : entries;
+      const pins = this.options.workers ? pinsOf(entries, workersOf(this.options.workers.val())?.max) : entries;
       if (this.isList && entries.length) this.note('', '', describeWorkers(pins));
       const overlaps = this.isList ? overlapsOf(pins) : [];
       for (const warning of this.missingWarnings(entries).concat(
@@ -229,6 +238,8 @@
   window.modelet = window.modelet || {};
   window.modelet.cpus = {
     parse: (value, mode) => form().parse(value, mode),
+    workersOf,
+    mostWorkers: () => window.modelet.formats.MOST_WORKERS,
     attach: (options) => new Picker(options),
   };
 })();

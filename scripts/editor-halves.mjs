@@ -134,7 +134,8 @@ function field({ type, name, id, declared, isSecret, has }) {
     return [`  <select id="${id}">`, ...declared.enum.map(option), '  </select>'];
   }
   if (declared.type === 'boolean') return [`  <input type="checkbox" id="${id}">`];
-  const isNumber = declared.type === 'integer' || declared.type === 'number' || declared.numeric;
+  const isNumber =
+    declared.type === 'integer' || declared.type === 'number' || declared.numeric || declared.format === 'workers';
   const isJson = declared.format === 'json' || declared.format === 'json-schema';
   const isTyped = /property$/.test(declared.format ?? '');
   const attributes = [

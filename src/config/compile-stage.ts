@@ -1,4 +1,5 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
+import { availableParallelism } from 'node:os';
 import type { PayloadSchema, WorkerPlacement } from '../core/model.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
 import { messageUseOf, variablesOf } from './code/message-use.ts';
@@ -7,11 +8,13 @@ import { parseMediaRanges } from './formats/media-types.ts';
 import { parseResultProperty } from './formats/message-property.ts';
 import { parseRequirements } from './formats/module-names.ts';
 import { parsePins } from './formats/pins.ts';
+import { MOST_WORKERS, parseWorkers } from './formats/workers.ts';
 import { parseLibs, parseModuleName } from './modules.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
+import type { Scaling } from './stage-definition.ts';
 import type { StageSource } from './stage-source.ts';
 import { hubModelIn, hubText } from './tasks/hub-model.ts';
 import { lookIntoFolder } from './tasks/model-folder.ts';
@@ -35,7 +38,7 @@ type SourceSetting =
   | ('source' | 'setup' | 'code' | 'teardown' | 'libs' | 'requirements' | 'path' | 'module' | 'python')
   | ('task' | 'model' | 'precision');
 /** The settings that describe the workers; they become `workers`. */
-type WorkerSetting = 'workers' | 'cpus' | 'env';
+type WorkerSetting = 'workers' | 'idleMs' | 'cpus' | 'env';
 
 export type StageConfig = Omit<
   StageSettings,
@@ -54,7 +57,10 @@ export type StageConfig = Omit<
   /** Schema of an input; null: the modelet's own schema, if it has one. The same holds for `outputSchema`. */
   readonly inputSchema: PayloadSchema | null;
   readonly outputSchema: PayloadSchema | null;
+  /** All workers that there may be. */
   readonly workers: readonly WorkerPlacement[];
+  /** Null: all of them run all the time. */
+  readonly scaling: Scaling | null;
   /** Media ranges in lower case; an asterisk matches any name. */
   readonly mediaTypes: readonly string[];
   readonly versions: readonly StageVersion[];
@@ -64,27 +70,35 @@ export type StageConfig = Omit<
 
 const NATIVE = 'runs in native code, which would take the engine with it where it crashes: choose processes';
 const COMPUTES = 'computes one batch at a time on all cores of its worker: use a batcher, or more workers';
+const ON_HOSTS = 'worker hosts choose their number of workers, with --workers: give a number here, or choose local';
 /** Makes the paths of files absolute, and throws if there is no such file; those of known models lead to their folders. */
 type ResolvePaths = (path: string, of?: 'model') => string;
 
-const { maximum: MOST_WORKERS } = schema.properties.workers.numeric;
+/** What `idleMs` 0 stands for. */
+const USUAL_IDLE_MS = 600_000;
 
 /**
  * Validates the settings of a stage and freezes the result.
  * @param resolve makes the path of a file or known model absolute; throws if it does not exist.
  * @param lookUp returns the value of `${NAME}` in `init` and `env`.
+ * @param cores returns how many workers can compute at a time, for `auto`.
  * @throws ModeletError `config_invalid`.
  */
-export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = OF_PROCESS): StageConfig {
+export function compileStage(
+  raw: Raw,
+  resolve: ResolvePaths,
+  lookUp: LookUp = OF_PROCESS,
+  cores: () => number = availableParallelism,
+): StageConfig {
   const { versions: listed } = raw;
   // Inside a subflow, Node-RED makes the list of a single id the text of that id, as it has it in the instance.
   const versions = typeof listed === 'string' && listed !== '' ? [listed] : listed;
   const settings = validate(schema, { ...raw, versions });
   const { source, setup, code, teardown, libs, requirements, path, module, python, task, model, precision, ...others } =
     settings;
-  const { cpus, env, shares, ...kept } = others;
+  const { cpus, env, idleMs, shares, ...kept } = others;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
-  const workers = compileWorkers(settings.workers, cpus, env, lookUp);
+  const { workers, min } = compileWorkers(settings, cores, lookUp);
   const compiled = compileSource(settings, init, workers, resolve, lookUp);
   return Object.freeze({
     ...kept,
@@ -99,6 +113,7 @@ export function compileStage(raw: Raw, resolve: ResolvePaths, lookUp: LookUp = O
     inputSchema: compileSchema('inputSchema', kept.inputSchema),
     outputSchema: compileSchema('outputSchema', kept.outputSchema),
     workers,
+    scaling: min < workers.length ? { min, idleMs: idleMs || USUAL_IDLE_MS } : null,
     output: readProperty('output', () => parseResultProperty(kept.output)),
     mediaTypes: readProperty('mediaTypes', () => withRowTypes(settings, withOwnTypes(kept.mediaTypes, compiled))),
   });
@@ -208,18 +223,25 @@ function compileSchema(property: string, text: string): PayloadSchema | null {
   });
 }
 
-function compileWorkers(workersText: string, cpusText: string, envText: string, lookUp: LookUp): WorkerPlacement[] {
-  const pins = readProperty('cpus', () => parsePins(cpusText));
-  const blank = workersText.trim() === '';
-  const count = blank ? Math.max(1, pins.length) : Number(workersText);
-  if (!Number.isInteger(count) || count < 1 || count > MOST_WORKERS) {
-    throw invalid(`workers: must be a whole number from 1 to ${MOST_WORKERS}, or blank; got "${workersText}"`);
-  }
-  const environments = compileEnv(envText, count, lookUp);
-  return Array.from({ length: count }, (_, index) => ({
+/** Returns all workers that there may be, and how many there are at least. */
+function compileWorkers(
+  { workers, cpus, env, placement }: StageSettings,
+  cores: () => number,
+  lookUp: LookUp,
+): { workers: WorkerPlacement[]; min: number } {
+  const pins = readProperty('cpus', () => parsePins(cpus));
+  const one = Math.max(1, pins.length);
+  const given = readProperty('workers', () => parseWorkers(workers)) ?? { min: one, max: one };
+  const count = given.max ?? (pins.length || cores());
+  if (count > MOST_WORKERS) throw invalid(`workers: must be a whole number from 1 to ${MOST_WORKERS}; got ${count}`);
+  const min = Math.min(given.min, count);
+  if (min < count && placement === 'remote') throw invalid(`workers: ${ON_HOSTS}`);
+  const environments = compileEnv(env, count, lookUp);
+  const placements = Array.from({ length: count }, (_, index) => ({
     cpus: pins.length === 0 ? null : (pins[index % pins.length] ?? null),
     env: environments[index] ?? {},
   }));
+  return { workers: placements, min };
 }
 
 function compileEnv(text: string, workers: number, lookUp: LookUp): Record<string, string>[] {

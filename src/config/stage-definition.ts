@@ -37,7 +37,15 @@ export interface ModeletDefinition extends SettingsFor<'modelet'> {
   readonly outputSchema: PayloadSchema | null;
   /** Folder where the search for modules starts; it goes upwards. For Python, the user directory. */
   readonly requireFrom: string;
+  /** All workers that there may be. */
   readonly workers: readonly WorkerPlacement[];
+}
+
+/** How a stage follows its load with the number of its workers. */
+export interface Scaling {
+  readonly min: number;
+  /** How long the load must need fewer workers before one ends, in ms. */
+  readonly idleMs: number;
 }
 
 export interface StageDefinition extends SettingsFor<'engine'> {
@@ -46,9 +54,14 @@ export interface StageDefinition extends SettingsFor<'engine'> {
   /** Small number that identifies the stage in frames. */
   readonly ref: number;
   readonly name: string;
-  /** Hash of `modelet`, and of the place of a remote stage. A stage keeps its workers while its revision stays the same. */
+  /**
+   * Hash of `modelet`, and of the place of a remote stage. A stage keeps its workers while its revision stays the same.
+   * The number of workers is no part of it if all of them are alike.
+   */
   readonly revision: string;
   readonly modelet: ModeletDefinition;
+  /** Null or absent: all workers run all the time. */
+  readonly scaling?: Scaling | null;
   readonly batching: Batching;
   /** Reaction of a full queue to an item that is not patient. */
   readonly overflow: 'refuse' | 'drop-oldest';

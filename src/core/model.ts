@@ -268,6 +268,18 @@ export interface WorkerDeath {
   readonly error: string;
 }
 
+/** How a stage follows its load with the number of its workers. */
+export interface ScalingStatus {
+  readonly min: number;
+  readonly max: number;
+  /** Number of workers that the stage should have now. */
+  readonly wanted: number;
+  /** Whether the stage has no worker because no request came, or its first one starts again. */
+  readonly asleep: boolean;
+  /** The last change of the number, for people, and when it was on the monotonic clock. Null: none yet. */
+  readonly change: { readonly reason: string; readonly at: number } | null;
+}
+
 /** State of a stage's circuit. An open circuit refuses requests because workers keep dying; see engine/pools/circuit.ts. */
 export type CircuitTag = 'closed' | 'open' | 'half-open';
 
@@ -308,6 +320,8 @@ export interface StageStatus extends CircuitStatus {
   readonly meanBatchSize: number;
   /** Monotonic time since which a worker runs the oldest batch that runs. Absent or null: none runs, or it is not known. */
   readonly runsSince?: number | null;
+  /** Absent: the number of workers is fixed. */
+  readonly scaling?: ScalingStatus;
   /** Absent: none. */
   readonly retired?: readonly RetiredWorker[];
   /** Absent or null: no worker of the present code has died in service. */

@@ -154,6 +154,7 @@ function planStage(
     id: node.id,
     name: names.get(node.id) ?? node.id,
     modelet: planModelet(config, folders),
+    ...(config.scaling ? { scaling: config.scaling } : {}),
     ...settingsFor('engine', config),
     batching,
     cache: { entries: cache, maxBytes: cacheMb * BYTES_PER_MB, ttlMs: cacheTtlMs },

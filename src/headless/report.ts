@@ -1,4 +1,5 @@
 /** Says what is served and what is not: as a table for people, and as records for a log. */
+import type { StageConfig } from '../config/compile-stage.ts';
 import { formatCpus } from '../config/formats/pins.ts';
 import type { EndpointSpec } from '../core/endpoints.ts';
 import type { LogRecord } from '../core/model.ts';
@@ -67,14 +68,16 @@ function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: Endpoi
     path,
     runtime: runtimeName(flows, runtime),
     stages: route ? writeLeg(route.leg, nameOf, ' > ') : '',
-    workers: stages.map((id) => workersOf(nodes.settings('stage', id)?.workers ?? [])).join(' > '),
+    workers: stages.map((id) => workersOf(nodes.settings('stage', id))).join(' > '),
   };
 }
 
-/** Returns the number of workers, and their cores if they are pinned: `2 (0, 1)`. */
-function workersOf(workers: readonly { readonly cpus: readonly number[] | null }[]): string {
+/** Returns the number of workers, and their cores if they are pinned: `2 (0, 1)`, or `0-4`. */
+function workersOf(stage: StageConfig | undefined): string {
+  const { workers, scaling } = stage ?? { workers: [], scaling: null };
+  const count = scaling ? `${scaling.min}-${workers.length}` : String(workers.length);
   const pins = workers.flatMap(({ cpus }) => (cpus ? [formatCpus(cpus)] : []));
-  return pins.length === 0 ? String(workers.length) : `${workers.length} (${pins.join(', ')})`;
+  return pins.length === 0 ? count : `${count} (${pins.join(', ')})`;
 }
 
 function pairOf({ node, reason }: Unserved): [string, string] {

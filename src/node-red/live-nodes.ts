@@ -10,6 +10,7 @@ import { asError, ModeletError } from '../core/errors.ts';
 import { type CompiledNode, CompiledNodes } from '../flow/read/compiled-nodes.ts';
 import type { Flows } from '../flow/read/graph-reader.ts';
 import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
+import { usableThreads } from '../process/cpu-quota.ts';
 import { checkInterpreter } from '../process/python.ts';
 
 export type LiveNode = CompiledNode & { readonly node: Node };
@@ -56,7 +57,8 @@ export function tabNames(definitions: readonly Definition[]): (id: string) => st
  * @throws ModeletError `config_invalid`.
  */
 export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): StageConfig {
-  const config = compileStage(definition, (path, of) => resolveModeletFile(RED.settings, path, of), lookUp);
+  const resolve = (path: string, of?: 'model'): string => resolveModeletFile(RED.settings, path, of);
+  const config = compileStage(definition, resolve, lookUp, usableThreads);
   const { input, output, dropKey, sticky, keyBy } = config;
   checkInterpreter(userFolder(RED.settings), config);
   checkProperty(RED, 'input', input);

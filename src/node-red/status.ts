@@ -135,8 +135,12 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy:
 }
 
 /** Whether the code that is deployed has no workers. */
-export function doesWait({ ready, successorError }: Pick<StageSnapshot, 'ready' | 'successorError'>): boolean {
-  return ready === 0 || successorError !== null;
+export function doesWait({
+  ready,
+  successorError,
+  scaling,
+}: Pick<StageSnapshot, 'ready' | 'successorError' | 'scaling'>): boolean {
+  return (ready === 0 && !scaling?.asleep) || successorError !== null;
 }
 
 /** @returns the badge of a stage whose model is on its way; null without such a download */

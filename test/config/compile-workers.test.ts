@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileRuntime } from '../../src/config/compile.ts';
-import { compileStage } from '../../src/config/compile-stage.ts';
+import { compileStage, type StageConfig } from '../../src/config/compile-stage.ts';
 import type { Pin, WorkerPlacement } from '../../src/core/model.ts';
 
 function workers(raw: Record<string, unknown>): readonly WorkerPlacement[] {
@@ -32,11 +32,52 @@ for (const [count, cpus, pins] of PLACEMENTS) {
 }
 
 test('the compiler refuses a worker count that is not a whole number from 1 to 256', () => {
-  for (const count of ['0', '-1', '1.5', 'two', '257', 'NaN', 'Infinity', 0]) {
+  for (const count of ['0', '-1', '1.5', 'two', '257', 'NaN', 'Infinity', 0, '0-0', '1-257', '-3', '0-', 'Auto']) {
     assert.throws(() => workers({ workers: count }), { code: 'config_invalid', message: /^workers: must be a whole/ });
   }
   assert.equal(workers({ workers: '256' }).length, 256);
   assert.throws(() => workers({ cpus: '0-999' }), { code: 'config_invalid', message: /^workers/ });
+});
+
+const RANGES: readonly (readonly [string, number, StageConfig['scaling']])[] = [
+  ['3', 3, null],
+  ['2-2', 2, null],
+  ['0-4', 4, { min: 0, idleMs: 600_000 }],
+  [' 1 - 2 ', 2, { min: 1, idleMs: 600_000 }],
+  ['auto', 8, { min: 1, idleMs: 600_000 }],
+];
+
+for (const [text, most, scaling] of RANGES) {
+  test(`workers "${text}" are at most ${most}, with ${JSON.stringify(scaling)}`, () => {
+    const config = compileStage(
+      { workers: text },
+      (path) => path,
+      undefined,
+      () => 8,
+    );
+    assert.deepEqual([config.workers.length, config.scaling], [most, scaling]);
+  });
+}
+
+test('a range uses its pins in turn, has its own idle time, and is refused where worker hosts count', () => {
+  const { workers: placed, scaling } = compileStage({ workers: '0-3', cpus: '0,1', idleMs: 5000 }, (path) => path);
+  assert.deepEqual([placed.map(({ cpus }) => cpus), scaling], [[[0], [1], [0]], { min: 0, idleMs: 5000 }]);
+  assert.equal(workers({ workers: 'auto', cpus: '0-2' }).length, 3, 'one per pin');
+  const alone = compileStage(
+    { workers: 'auto' },
+    (path) => path,
+    undefined,
+    () => 1,
+  );
+  assert.deepEqual([alone.workers.length, alone.scaling], [1, null]);
+  assert.throws(() => workers({ workers: '0-2', placement: 'remote' }), {
+    code: 'config_invalid',
+    message: /^workers: worker hosts/,
+  });
+  assert.throws(() => workers({ workers: '4-2' }), {
+    code: 'config_invalid',
+    message: /^workers: the range "4-2" runs backwards/,
+  });
 });
 
 test('one environment serves all workers, and an array gives each worker its own', () => {

@@ -27,6 +27,9 @@ function workers(error: string | null = null): WorkerStatus[] {
   );
 }
 
+const RANGE = { min: 0, max: 4, wanted: 2, asleep: false, change: null };
+const CHANGE = { reason: 'added a worker: 92 % busy for 5 s', agoMs: 1000 };
+
 function stage(changes: Partial<StageSnapshot>): StageSnapshot {
   const quiet = {
     queue: 0,
@@ -126,6 +129,22 @@ export const BADGES: readonly Shown[] = [
     badge: stageBadge(stage({ versions: ROLLED_BACK }), RUNTIME),
     meaning:
       'Too many requests of a [version](../guides/versions.md) failed, and it gets no more of them. Correct it and deploy, or use the buttons of the sidebar',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ scaling: { ...RANGE, wanted: 0, asleep: true }, workers: [], ready: 0 }), RUNTIME),
+    meaning:
+      'No request came for a while, so the stage has [no worker](../guides/sizing.md#a-range-of-workers). The next request starts one',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ scaling: RANGE }), RUNTIME),
+    meaning: 'The number of workers follows the load, and is 2 at present',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ scaling: { ...RANGE, change: CHANGE }, busy: 1 }), RUNTIME),
+    meaning: 'Why the number of workers has just changed',
   },
   {
     node: 'stage',

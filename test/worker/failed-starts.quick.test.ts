@@ -31,6 +31,7 @@ test('an On Start that throws is logged at its first, second, fourth and eighth 
     BOOT,
     {
       ...{ onPart: ignore, onReply: ignore, onLost: ignore, onEnded: ignore, onOwnMetrics: ignore, onChange: ignore },
+      ...{ oldestAt: () => null, keysAt: () => 0 },
       onLog: ({ level, message }) => void (level === 'error' && lines.push(message)),
     },
     clock,

@@ -11,6 +11,7 @@ import { parseResultProperty } from './message-property.ts';
 import { splitModule } from './module-names.ts';
 import { parseCores, parsePins } from './pins.ts';
 import { parseBaseUrl, parseBrokerUrl, parseKeyPrefix, parseOrigins, parsePublicPath, parseServerUrl } from './urls.ts';
+import { parseWorkers } from './workers.ts';
 
 /** Each returns the setting that a value stands for; `read` returns another property of the node. @throws Unreadable */
 export const FORMATS = {
@@ -30,4 +31,5 @@ export const FORMATS = {
   pins: parsePins,
   'result-property': parseResultProperty,
   'server-url': parseServerUrl,
+  workers: parseWorkers,
 } satisfies Record<Format, (value: never, read: never) => unknown>;

@@ -9,7 +9,7 @@ interface Field {
 /** Formats that src/config/formats reads. Beside them, `property` is the name of a message property. */
 export type Format =
   | ('base-url' | 'broker-url' | 'clients' | 'cores' | 'json' | 'json-schema' | 'key-prefix' | 'labels' | 'listen')
-  | ('media-types' | 'module' | 'origins' | 'path' | 'pins' | 'result-property' | 'server-url');
+  | ('media-types' | 'module' | 'origins' | 'path' | 'pins' | 'result-property' | 'server-url' | 'workers');
 
 /** Other properties, each with the values with which this one has an effect. Else the editor hides it and checks no more than its choices. */
 type Condition = Readonly<Record<string, readonly string[]>>;

@@ -1,19 +1,24 @@
 /** Settings of a stage that say how many workers it has, where they run, and when they end. */
 import { type NodeSchema, TIME } from './node-schema.ts';
 
-type Settings = NodeSchema['properties'];
-
 /** Their number. */
 export const WORKERS = {
   workers: {
     type: 'string',
     default: '',
-    numeric: { minimum: 1, maximum: 256, isWhole: true },
+    format: 'workers',
     icon: 'cogs',
     unit: 'workers',
-    description: 'Number of workers, 1 to 256. Blank: one per entry of `cpus`, else one',
+    description:
+      'Number of workers: `2`; a range from the least to the most, `0-4`, within which the stage has as many as its load needs; or `auto`, from 1 to one per core. At most 256. Blank: one per entry of `cpus`, else one',
   },
-} as const satisfies Settings;
+  idleMs: {
+    ...{ ...TIME, default: 0 },
+    icon: 'moon-o',
+    description:
+      'For a range of `workers`: how long the load must need fewer workers before a worker ends, in ms. A range from 0 ends the last worker after this time without a request; the next request then waits for a start. 0: 10 minutes',
+  },
+} as const satisfies NodeSchema['properties'];
 
 /** Their places, and what each of them runs at a time. */
 export const PLACES = {
@@ -56,7 +61,7 @@ export const PLACES = {
     description:
       'JSON: environment variables of the workers, or an array with one object per worker. Values may name an environment variable',
   },
-} as const satisfies Settings;
+} as const satisfies NodeSchema['properties'];
 
 /** The limits of their starts, runs and lives. */
 export const RUNS = {
@@ -107,4 +112,4 @@ export const RUNS = {
     unit: 'batches',
     description: 'Number of batches after which a new worker replaces the old one. 0: never',
   },
-} as const satisfies Settings;
+} as const satisfies NodeSchema['properties'];

@@ -17,6 +17,7 @@ import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } fr
 import { compileKeys } from '../../config/http/compile-keys.ts';
 import type { Raw } from '../../config/validate.ts';
 import { ModeletError } from '../../core/errors.ts';
+import { usableThreads } from '../../process/cpu-quota.ts';
 import { checkInterpreter } from '../../process/python.ts';
 import type { Graph } from '../graph.ts';
 import { type BrokerSecrets, type FlowPlan, planFlows } from '../plan.ts';
@@ -111,6 +112,7 @@ function stageOf(raw: Raw, running: RunningNode<FileNode>, flows: FileFlows, set
     raw,
     (path, of) => resolveModeletFile(settings, path, of),
     (name) => flows.lookUp(running, name),
+    usableThreads,
   );
   checkInterpreter(userFolder(settings), config);
   return config;

@@ -149,6 +149,12 @@ const WORKERS: readonly Metric[] = [
   ofStage('gauge', 'modelet_workers_ready', 'Workers that are ready', (stage) => stage.ready),
   ofStage(
     'gauge',
+    ['modelet_workers_wanted', 'bound'],
+    'Of a stage whose number of workers follows its load, the least, the most and the present number (bound: min, max, now)',
+    ({ scaling }) => scaling && { min: scaling.min, max: scaling.max, now: scaling.wanted },
+  ),
+  ofStage(
+    'gauge',
     'modelet_workers_busy',
     'Workers that run a batch now',
     ({ workers }) => workers.filter(({ busy }) => busy).length,

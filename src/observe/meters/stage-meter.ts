@@ -17,6 +17,13 @@ import {
 } from '../../core/readings.ts';
 import { DURATION_BOUNDS, Histogram, Quantiles, SIZE_BOUNDS } from './histogram.ts';
 
+/** See `OwnMeter.add`. */
+interface GainedMetrics {
+  readonly counts: OwnValues;
+  readonly dropped: number;
+  readonly droppedAt?: string | null;
+}
+
 export class StageMeter {
   readonly #reasons: Record<BatchReason, number> = noneOf(BATCH_REASONS);
   readonly #restarts: Record<RestartCause, number> = noneOf(RESTART_CAUSES);
@@ -49,6 +56,12 @@ export class StageMeter {
     this.#counts.items += size;
     this.#reasons[reason] += 1;
     this.#batchSize.observe(size);
+  }
+
+  /** Adds what the modelet's own metrics have gained. Returns the warning that they are too many, once; otherwise null. */
+  ownChanged({ counts, dropped, droppedAt }: GainedMetrics): string | null {
+    const first = this.own.add(counts, dropped, droppedAt);
+    return first === null ? null : tooManyOwn(first);
   }
 
   /** @param runs how often the model ran; 0: not known */
@@ -193,7 +206,7 @@ export class OwnMeter {
 }
 
 /** Returns the warning about a modelet with too many metrics. @param first the metric of which something was dropped first */
-export function tooManyOwn(first: string): string {
+function tooManyOwn(first: string): string {
   const limits = `${MOST_OWN_METRICS} metrics or ${MOST_OWN_SERIES} sets of label values`;
   return `its modelet has more than ${limits}, first at ${first}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
 }

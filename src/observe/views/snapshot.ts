@@ -1,6 +1,14 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { ListenerState } from '../../core/endpoints.ts';
-import type { Batching, EngineStatus, KeysStatus, RetiredWorker, StageStatus, WorkerDeath } from '../../core/model.ts';
+import type {
+  Batching,
+  EngineStatus,
+  KeysStatus,
+  RetiredWorker,
+  ScalingStatus,
+  StageStatus,
+  WorkerDeath,
+} from '../../core/model.ts';
 import type { ClientReadings, FailureCount, StageReading } from '../../core/readings.ts';
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
@@ -43,7 +51,16 @@ export interface StageSnapshot
   extends Omit<ShownStage, 'ref'>,
     Omit<
       StageStatus,
-      'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions' | 'keys' | 'runsSince' | 'retired' | 'lastDeath'
+      | 'ref'
+      | 'oldestAt'
+      | 'leavesAt'
+      | 'retryAt'
+      | 'versions'
+      | 'keys'
+      | 'runsSince'
+      | 'retired'
+      | 'lastDeath'
+      | 'scaling'
     >,
     Pick<StageFacts, 'oldestMs' | 'leavesInMs' | 'retryInMs'> {
   /** One sentence that tells why requests wait here now; null if nothing holds them. */
@@ -51,6 +68,8 @@ export interface StageSnapshot
   /** Number of batches sent to workers; `items` is the number of their items. */
   readonly batches: number;
   readonly items: number;
+  /** How the number of workers follows the load; null if it is fixed. */
+  readonly scaling: ScalingSnapshot | null;
   /** Null if the stage has no keys. */
   readonly keys: KeysStatus | null;
   /** Its versions, with their names; empty if it has none. */
@@ -66,6 +85,11 @@ export interface StageSnapshot
 }
 
 export type RetiredSnapshot = Omit<RetiredWorker, 'runsSince'> & { readonly runsMs: number };
+
+/** The time of the last change is how long ago it was. */
+export type ScalingSnapshot = Omit<ScalingStatus, 'change'> & {
+  readonly change: { readonly reason: string; readonly agoMs: number } | null;
+};
 
 /** `read`: a user has read of it. */
 export type DeathSnapshot = Omit<WorkerDeath, 'at'> & { readonly agoMs: number; readonly read: boolean };
@@ -194,7 +218,7 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
   const { ref, id, name, capacity, queueMb, batching } = settings;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
   const { oldestAt, leavesAt, retryAt, versions = [], keys = null, ...unread } = reported;
-  const { runsSince = null, retired = [], lastDeath = null, ...shown } = unread;
+  const { runsSince = null, retired = [], lastDeath = null, scaling = null, ...shown } = unread;
   const since = (at: number): number => Math.max(0, now - at);
   const names = new Map(plan.stages.map((stage) => [stage.id, stage.name]));
   const reading = totals.of(ref);
@@ -204,6 +228,7 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
     oldestMs: oldestAt === null ? null : since(oldestAt),
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
+    scaling: scaling && scalingSnapshot(scaling, now),
     keys,
     versions: versions.map((version) => ({ ...version, name: names.get(version.stage) ?? version.stage })),
     runsMs: runsSince === null ? null : since(runsSince),
@@ -213,6 +238,10 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
     items: reading.items,
     reading,
   };
+}
+
+function scalingSnapshot({ change, ...scaling }: ScalingStatus, now: number): ScalingSnapshot {
+  return { ...scaling, change: change && { reason: change.reason, agoMs: Math.max(0, now - change.at) } };
 }
 
 function deathSnapshot({ at, ...death }: WorkerDeath, { now, readAt }: RuntimeParts): DeathSnapshot {
@@ -226,7 +255,9 @@ function failureSnapshot({ at, isLast: _isLast, ...failure }: FailureCount, now:
 function routeSnapshots({ engine, plan, status }: RuntimeParts): RouteSnapshot[] {
   const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
   const serving = new Set(
-    status.stages.flatMap(({ ref, ready, circuit }) => (ready > 0 && circuit === 'closed' ? [ref] : [])),
+    status.stages.flatMap(({ ref, ready, circuit, scaling }) =>
+      (ready > 0 || scaling?.asleep) && circuit === 'closed' ? [ref] : [],
+    ),
   );
   const nameOf = (ref: number): string => names.get(ref) ?? String(ref);
   return plan.routes.map(({ stages }) => {

@@ -1,5 +1,11 @@
 /** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
-import { type Batching, BYTES_PER_MB, type StageStatus, type WorkerStatus } from '../../core/model.ts';
+import {
+  type Batching,
+  BYTES_PER_MB,
+  type ScalingStatus,
+  type StageStatus,
+  type WorkerStatus,
+} from '../../core/model.ts';
 import type { Leg } from '../../core/routes/route.ts';
 
 /** The part of a stage's snapshot that the sentence needs. */
@@ -13,6 +19,8 @@ export interface StageFacts
     readonly state: string;
   })[];
   readonly batching: Pick<Batching, 'maxBatchSize'>;
+  /** Null or absent: the number of workers is fixed. */
+  readonly scaling?: Pick<ScalingStatus, 'wanted'> | null;
   /** Wait of the oldest item in the queue, in ms; null if none waits. */
   readonly oldestMs: number | null;
   /** Time until the filling batch leaves, in ms; null if none fills. */
@@ -33,6 +41,7 @@ export interface EngineView {
  */
 export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly StageFacts[]): string | null {
   if (stage.circuit !== 'closed') return whyRefused(stage);
+  if (stage.scaling?.wanted === 0 && engine.state === 'ready') return 'the next request starts a worker';
   if (stage.ready === 0) return whyNotReady(stage, engine);
   if (stage.queue === 0) return null;
   if (stage.busy >= stage.ready * stage.concurrency) return `${busyWorkers(stage)}${alone(stage)}: ${waiting(stage)}`;

@@ -25,6 +25,8 @@ const SHORTER: readonly (readonly [part: RegExp, instead: string])[] = [
 /** `ready`: all workers serve. `partly`: some do. `startup`: none yet. `error`: none, because something is wrong. */
 export type StageHealth = 'ready' | 'partly' | 'startup' | 'error';
 
+/** How long a badge tells why the number of workers has changed, in ms. */
+export const NEWS_MS = 10_000;
 /** A start is told its time after this long, in ms. */
 const LONG_START_MS = 5000;
 
@@ -42,14 +44,15 @@ type StageSummary = Pick<
   StageSnapshot,
   'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
 > &
-  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning' | 'instead' | 'runsMs' | 'reading'>>;
+  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning' | 'instead' | 'runsMs' | 'reading' | 'scaling'>>;
 
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
 /** @param busy number of places that count as busy, if not those that run a batch at this moment */
 export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, busy: number = stage.busy): StageWords {
-  const { ready, workers, queue, circuit, successorError } = stage;
+  const { ready, workers, queue, circuit, successorError, scaling } = stage;
   if (refuses !== null) return said('error', 'refuses all', refuses);
+  if (scaling?.wanted === 0 && engine.state === 'ready') return said('ready', 'asleep');
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
   const health = ready === workers.length && overdueOf(workers) === 0 && !longRun(stage) ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
@@ -63,14 +66,17 @@ export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, bu
 }
 
 function serving(stage: StageSummary, busy: number): string {
-  const { ready, workers, concurrency } = stage;
+  const { ready, workers, concurrency, scaling = null } = stage;
   const { length: all } = workers;
+  const { min, max, change } = scaling ?? { change: null };
+  if (change && change.agoMs < NEWS_MS) return change.reason;
+  const range = scaling ? ` of ${min}-${max}` : '';
   if (ready < all) return `${ready} of ${all} ready`;
-  if (busy === 0) return `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
+  if (busy === 0) return `idle, ${all}${range} ${all === 1 && !scaling ? 'worker' : 'workers'}`;
   const overdue = overdueOf(workers);
   const long = longRun(stage);
   const time = long ? `, one call for ${seconds(long.ms)}` : '';
-  return `${busy} of ${all * concurrency} busy${overdue > 0 ? `, ${overdue} overdue` : ''}${time}`;
+  return `${busy} of ${all * concurrency} busy${scaling ? `, ${all}${range} workers` : ''}${overdue > 0 ? `, ${overdue} overdue` : ''}${time}`;
 }
 
 function longRun({ runsMs = null, reading, workers }: StageSummary): LongRun | null {

@@ -122,7 +122,9 @@ export class EngineReports {
 export function loadOf(status: EngineStatus, stage: number, toldAt: number, now: number): StageLoad | null {
   const found = status.stages.find(({ ref }) => ref === stage);
   if (!found) return null;
-  const { queue, busy, ready, meanBatchSize } = found;
+  const { queue, busy, meanBatchSize, scaling } = found;
+  // The first request wakes a stage that sleeps: a gate must let it pass.
+  const ready = scaling?.asleep ? 1 : found.ready;
   return {
     queue,
     busy: Math.round(busy * Math.max(1, meanBatchSize)),

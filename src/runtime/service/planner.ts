@@ -3,7 +3,14 @@
  * numbers across deploys, so that the engine recognizes unchanged stages and routes.
  */
 import { createHash } from 'node:crypto';
-import { type EnginePlan, type PlannedStage, roomOf, type StageDefinition } from '../../config/stage-definition.ts';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type EnginePlan,
+  type ModeletDefinition,
+  type PlannedStage,
+  roomOf,
+  type StageDefinition,
+} from '../../config/stage-definition.ts';
 import type { EndpointSpec, ListenerSpec, PlannedEndpoint } from '../../core/endpoints.ts';
 import type { LogRecord } from '../../core/model.ts';
 import { type Leg, type Route, renamed } from '../../core/routes/route.ts';
@@ -121,7 +128,7 @@ export class Planner {
   #define(stage: PlannedStage): StageDefinition {
     // A stage that moves to another place needs new workers, too. Another password or certificate leads to the same place.
     const { url, prefix, runtime } = stage.remote ?? {};
-    const text = JSON.stringify(stage.modelet) + (stage.remote ? JSON.stringify({ url, prefix, runtime }) : '');
+    const text = JSON.stringify(withoutNumber(stage)) + (stage.remote ? JSON.stringify({ url, prefix, runtime }) : '');
     const revision = createHash('sha256').update(text).digest('hex').slice(0, 16);
     const ref = this.#number(`stage ${stage.id}`);
     const definition = { ...stage, ref, revision };
@@ -142,6 +149,13 @@ export class Planner {
     this.#numbers.set(key, number);
     return number;
   }
+}
+
+/** Returns what the workers of a stage run. A stage whose workers are all alike keeps them if only their number changes. */
+function withoutNumber({ modelet, remote }: PlannedStage): ModeletDefinition {
+  const [first] = modelet.workers;
+  const areAlike = !remote && first && modelet.workers.every((worker) => isDeepStrictEqual(worker, first));
+  return areAlike ? { ...modelet, workers: [first] } : modelet;
 }
 
 /**

@@ -35,11 +35,11 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
       {
         property: 'workers',
         bad: [
-          ['0', /^Workers: must be a whole number from 1 to 256$/],
-          ['257', /^Workers: must be a whole number from 1 to 256$/],
-          ['two', /^Workers: must be a whole number from 1 to 256$/],
+          ['0', /^Workers: must be 1 to 256, a range such as 0-4, or auto$/],
+          ['0-257', /^Workers: must be 1 to 256, a range such as 0-4, or auto$/],
+          ['4-2', /^Workers: "4-2" runs backwards$/],
         ],
-        good: '2',
+        good: '0-2',
       },
       { property: 'cpus', bad: CPUS_REASONS, good: '0,[0,1],-' },
       {
@@ -128,7 +128,9 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
     assert.deepEqual((await editor.saved(id))['libs'], [], 'Node-RED would install modules that no code uses');
     assert.equal((await editor.saved(id))['python'], 'python3.12');
-    await assertBounds(editor, id, 'modelet-stage', (property) => (property === 'outputs' ? { source: 'inline' } : {}));
+    await assertBounds(editor, id, 'modelet-stage', (property) => {
+      return { outputs: { source: 'inline' }, idleMs: { workers: '0-4' } }[property] ?? {};
+    });
   });
 });
 
@@ -141,7 +143,7 @@ test('a stage is marked on the canvas while it has no code or a value that it ca
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), {
       valid: false,
-      errors: ['Predict: has no code', 'Workers: must be a whole number from 1 to 256'],
+      errors: ['Predict: has no code', 'Workers: must be 1 to 256, a range such as 0-4, or auto'],
     });
 
     await editor.open(id);

@@ -11,6 +11,7 @@ import type {
   Payload,
   RequestNumber,
   RetiredWorker,
+  ScalingStatus,
   WorkerDeath,
   WorkerStatus,
 } from '../../../core/model.ts';
@@ -46,6 +47,11 @@ export class RunTimeout extends Error {
     super(message);
     this.name = 'RunTimeout';
   }
+
+  /** The cause of death for the items that ran beside those that took too long. */
+  get forOthers(): Error {
+    return new Error(`it was killed because of another batch: ${this.message}`, { cause: this });
+  }
 }
 
 /** The items and the example that a worker had when it died. */
@@ -60,6 +66,8 @@ export interface Loss<T extends WireItem> {
   readonly trying: boolean;
   readonly error: Error;
   readonly phase: LifePhase;
+  /** Why another worker takes its place; null for a worker that was to end. */
+  readonly cause: RestartCause | null;
 }
 
 /** Checks an input for a worker that leaves that to the engine. */
@@ -80,7 +88,7 @@ export interface FreeWorker<T extends WireItem = WireItem> {
 }
 
 /**
- * A pool's health. `ready`: a worker serves. `starting`: a worker will serve soon. `failed`: no worker serves, because
+ * A pool's health. `ready`: a worker serves, or will as soon as a request comes (see scaler.ts). `starting`: a worker will serve soon. `failed`: no worker serves, because
  * the workers do not start (`doesNotStart`) or died again and again; `error` is the cause.
  */
 export type PoolHealth =
@@ -106,6 +114,10 @@ export interface PoolEvents<T extends WireItem> {
   /** Reports that the pool's status has changed: for example, a worker became ready, died or failed to start. */
   onChange(): void;
   onLog(record: LogRecord): void;
+  /** Arrival of the oldest item in the queue; null: none waits. */
+  oldestAt(): number | null;
+  /** Returns how many keys a worker has. */
+  keysAt(worker: number): number;
 }
 
 export interface WorkerPool<T extends WireItem = WireItem> {
@@ -138,6 +150,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   readonly hop?: Omit<Hop, 'retryLost'> | null;
   /** Returns the further stages that an item can pass together with this one. Absent: none. */
   hopsOf?(item: T): readonly Hop[];
+  /** Starts a worker if none runs because no request came. Call when an item waits. Absent: workers run all the time. */
+  wake?(): void;
   /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
   check(deadline: Deadline): Promise<CheckResult>;
   /** Tells the workers that these requests are cancelled. */
@@ -147,6 +161,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   status(): WorkerStatus[];
   /** The workers that still run batches: those that serve (`serving`), and others. Absent: not known. */
   readonly runs?: PoolRuns;
+  /** Null or absent: the number of workers is fixed. */
+  readonly scaling?: ScalingStatus | null;
   /** See `StageStatus.lastDeath`. */
   readonly lastDeath?: WorkerDeath | null;
 }

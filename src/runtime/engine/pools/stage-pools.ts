@@ -31,6 +31,7 @@ type PoolsStatus = CircuitStatus &
     | 'runsSince'
     | 'retired'
     | 'lastDeath'
+    | 'scaling'
   >;
 
 interface PoolGeneration {
@@ -86,7 +87,7 @@ export class StagePools {
   status(): PoolsStatus {
     const pool = this.present;
     const workers = pool.status();
-    const { health, lastDeath = null } = pool;
+    const { health, lastDeath = null, scaling } = pool;
     const since = pool.runs?.serving.map(({ runsSince }) => runsSince) ?? [];
     return {
       doesNotStart: health.tag === 'failed' && health.doesNotStart,
@@ -99,6 +100,7 @@ export class StagePools {
       runsSince: since.length > 0 ? Math.min(...since) : null,
       retired: this.#oldRuns(),
       lastDeath,
+      ...(scaling ? { scaling } : {}),
     };
   }
 

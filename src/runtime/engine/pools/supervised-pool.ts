@@ -18,13 +18,11 @@ import type {
   LogRecord,
   ModeletDescription,
   RequestNumber,
-  RetiredWorker,
+  ScalingStatus,
   WorkerDeath,
   WorkerStatus,
 } from '../../../core/model.ts';
-import type { RestartCause } from '../../../core/readings.ts';
 import { LastingFailure } from '../../../process/parent/start-failure.ts';
-import type { LifePhase } from '../../../process/parent/supervisor.ts';
 import type { EngineBoot, TouchedFile } from '../../../wire/frames/bodies.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
@@ -41,6 +39,7 @@ import {
 import { StartReports } from './start-reports.ts';
 import { WorkerFactory } from './worker-factory.ts';
 import { Roster } from './workers/roster.ts';
+import { Scaler } from './workers/scaler.ts';
 import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';
 
 /** Batches that wait in a worker behind those that run: enough to hide the wake-up time between two batches. */
@@ -53,6 +52,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #events: PoolEvents<T>;
   readonly #clock: Clock;
   readonly #roster: Roster<T>;
+  /** Null: the number of workers is fixed. */
+  #scaler: Scaler | null;
   readonly #circuit: Circuit;
   /** Made for the first check. */
   #check: ExampleCheck | null = null;
@@ -76,7 +77,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#reports = new StartReports((record) => events.onLog({ ...record, stage: this.#stage.name }));
     this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
     const host = this.#workerHost();
-    this.#roster = new Roster(stage.modelet.workers.length, (index) => new SupervisedWorker(index, host));
+    this.#scaler = this.#scalerFor(stage);
+    const size = this.#scaler?.count ?? stage.modelet.workers.length;
+    this.#roster = new Roster(size, (index) => new SupervisedWorker(index, host));
     this.#eligible = this.#roster.serving;
   }
 
@@ -87,7 +90,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   get health(): PoolHealth {
     const { refusal } = this.#factory;
     if (refusal) return { tag: 'failed', error: refusal, doesNotStart: false };
-    if (this.#eligible.some(({ process }) => process.isReady)) return { tag: 'ready' };
+    if (this.#scaler?.isAsleep || this.#eligible.some(({ process }) => process.isReady)) return { tag: 'ready' };
     const open = this.#circuit.refusal;
     if (open) return { tag: 'failed', error: open, doesNotStart: this.#circuit.isOfStarts };
     const errors = this.#roster.serving.map(({ startError }) => startError);
@@ -113,7 +116,10 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   get runs(): PoolRuns {
-    return { serving: this.#roster.serving.flatMap(presentRun), retired: this.#roster.retired.flatMap(presentRun) };
+    return {
+      serving: this.#roster.serving.flatMap(({ run }) => run ?? []),
+      retired: this.#roster.retired.flatMap(({ run }) => run ?? []),
+    };
   }
 
   get lastDeath(): WorkerDeath | null {
@@ -131,8 +137,20 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   redefine(stage: StageDefinition): void {
-    this.#stage = { ...stage, modelet: this.#stage.modelet };
+    // A stage with another revision gets another pool.
+    const { revision, modelet } = this.#stage;
+    const isSame = stage.revision === revision;
+    this.#stage = { ...stage, revision, modelet: isSame ? stage.modelet : modelet };
     for (const worker of this.#roster.all) worker.work.limitRun();
+    if (isSame && !this.#isClosed) this.#renumber();
+  }
+
+  get scaling(): ScalingStatus | null {
+    return this.#scaler?.status ?? null;
+  }
+
+  wake(): void {
+    if (!this.#isClosed) this.#scaler?.wake();
   }
 
   restart(): void {
@@ -152,10 +170,12 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   get lives(): readonly (object | null)[] {
-    const eligible = this.#eligible;
-    return this.#roster.serving.map((worker) =>
-      worker.process.isReady && eligible.includes(worker) ? worker.facts : null,
-    );
+    const [eligible, { serving }] = [this.#eligible, this.#roster];
+    // A worker that was added gets no keys before it is ready, when others could have served them.
+    const known = this.#scaler ? serving.findLastIndex(({ process }) => process.isReady) + 1 : serving.length;
+    return serving
+      .slice(0, known)
+      .map((worker) => (worker.process.isReady && eligible.includes(worker) ? worker.facts : null));
   }
 
   freeWorker(room: Room, index?: number): SupervisedWorker<T> | null {
@@ -178,6 +198,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   check(deadline: Deadline): Promise<CheckResult> {
+    if (this.#scaler?.isAsleep) return Promise.resolve({ examples: 0, error: null });
     this.#check ??= new ExampleCheck({
       clock: this.#clock,
       // The probe gets requests only, no examples.
@@ -194,6 +215,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   async close(deadline: Deadline): Promise<void> {
     this.#isClosed = true;
+    this.#scaler?.stop();
     this.#circuit.stop();
     const ended = this.#roster.close(deadline);
     this.#check?.advance();
@@ -203,19 +225,11 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   status(): WorkerStatus[] {
     const { refusal } = this.#factory;
     return this.#roster.serving.map((worker) => ({
-      index: worker.index,
-      pid: worker.process.pid,
-      state: refusal ? 'error' : worker.process.processState,
+      ...worker.status,
+      ...(refusal ? { state: 'error' } : {}),
       cpus: this.#factory.appliedPin(worker.index),
-      busy: worker.load > 0,
-      running: Math.min(worker.load, this.#stage.modelet.concurrency),
-      overdue: worker.work.overdue,
-      starting: worker.starting,
       restarts: this.#factory.restarts(worker.index),
       error: refusal?.message ?? this.#roster.troubleOf(worker),
-      rssBytes: worker.facts.usage?.rssBytes ?? null,
-      cpuMs: worker.facts.usage?.cpuMs ?? null,
-      gauges: worker.facts.gauges,
     }));
   }
 
@@ -254,10 +268,47 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     };
   }
 
+  /** Follows a deploy that changes how many workers there are. Those that stay are not touched. */
+  #renumber(): void {
+    const { scaling, modelet } = this.#stage;
+    this.#factory.redefine(modelet);
+    if (scaling && this.#scaler) {
+      this.#scaler.redefine({ ...scaling, max: modelet.workers.length });
+      return;
+    }
+    this.#scaler?.stop();
+    this.#scaler = this.#scalerFor(this.#stage, this.#roster.serving.length);
+    this.#resize(this.#scaler?.count ?? modelet.workers.length);
+  }
+
+  #resize(count: number): void {
+    const added = this.#roster.resize(count);
+    this.#factory.keep(count);
+    if (this.#circuit.tag === 'closed') for (const worker of added) worker.process.start();
+    this.#events.onChange();
+  }
+
+  /** @param count the workers that there are, if there are any */
+  #scalerFor({ scaling, modelet }: StageDefinition, count?: number): Scaler | null {
+    if (!scaling) return null;
+    return new Scaler({ ...scaling, max: modelet.workers.length }, count, {
+      clock: this.#clock,
+      demand: this.#events,
+      workers: () => this.#roster.serving,
+      concurrency: () => this.#stage.modelet.concurrency,
+      maySwitch: () => this.#circuit.tag === 'closed' && !this.#factory.refusal,
+      onResized: (size, message) => {
+        this.#events.onLog({ level: 'info', message, stage: this.#stage.name });
+        this.#resize(size);
+      },
+    });
+  }
+
   #becameReady(worker: SupervisedWorker<T>): void {
     const replaced = this.#roster.becameReady(worker);
     if (replaced) this.#events.onEnded(replaced);
     this.#description = worker.facts.description;
+    this.#scaler?.woke();
     this.#reports.becameReady();
     if (worker === this.#probe) this.#circuit.proved('ready');
     this.#check?.advance();
@@ -275,11 +326,11 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (this.#roster.replace(worker.index, 'recycled')) this.#log(worker, 'info', `is replaced: ${reason}`);
   }
 
-  #lost(worker: SupervisedWorker<T>, { overrun, running, notStarted, trying, error, phase }: Loss<T>): void {
+  #lost(worker: SupervisedWorker<T>, { overrun, running, notStarted, trying, error, phase, cause }: Loss<T>): void {
     const { index } = worker;
     if (overrun.length > 0) this.#events.onLost(overrun, [], error, index);
-    this.#events.onLost(running, notStarted, error instanceof RunTimeout ? besides(error) : error, index);
-    if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
+    this.#events.onLost(running, notStarted, error instanceof RunTimeout ? error.forOthers : error, index);
+    if (cause) this.#events.onEnded(cause);
     if (phase === 'serving') this.#lastDeath = { worker: index, at: this.#clock.now(), error: error.message };
     if (phase === 'starting' && error instanceof LastingFailure) {
       this.#files = error.files;
@@ -293,6 +344,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   #died(worker: SupervisedWorker<T>, error: Error, starting: boolean, trying: boolean): void {
     this.#roster.died(worker);
+    this.#scaler?.woke();
     const isProbe = worker === this.#probe;
     if (error instanceof LastingFailure && starting) {
       // Another try would fail too, so the circuit need not retry this worker. Each of the others decides for itself.
@@ -345,19 +397,4 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   ): void {
     this.#events.onLog({ level, message, stage: this.#stage.name, worker, fields });
   }
-}
-
-/** Returns the cause of death for the items that ran beside those that took too long. */
-function besides(timeout: RunTimeout): Error {
-  return new Error(`it was killed because of another batch: ${timeout.message}`, { cause: timeout });
-}
-
-/** Returns what a worker runs at present, in a list that is empty if it runs nothing. */
-function presentRun({ process: { pid }, work: { runsSince, overdue } }: SupervisedWorker<WireItem>): RetiredWorker[] {
-  return runsSince === null ? [] : [{ pid, runsSince, overdue }];
-}
-
-function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {
-  if (error instanceof RunTimeout) return 'run_timeout';
-  return phase === 'serving' ? 'died' : 'not_started';
 }

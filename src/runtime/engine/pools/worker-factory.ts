@@ -16,7 +16,7 @@ const LEAST_ABANDONED_MS = 10_000;
 const DEFAULT_ABANDONED_MS = 30_000;
 
 export class WorkerFactory {
-  readonly #modelet: ModeletDefinition;
+  #modelet: ModeletDefinition;
   readonly #boot: EngineBoot;
   readonly #clock: Clock;
   /** Warnings about pins that could not be applied. */
@@ -24,7 +24,7 @@ export class WorkerFactory {
   /** With `strictPins`, the reason why no worker of the stage may start; otherwise null. */
   readonly refusal: ModeletError | null;
 
-  readonly #launches: number[] = [];
+  #launches: number[] = [];
 
   constructor(modelet: ModeletDefinition, boot: EngineBoot, clock: Clock) {
     this.#modelet = modelet;
@@ -39,6 +39,16 @@ export class WorkerFactory {
     const refused = boot.strictPins && unpinned.length > 0;
     this.refusal = refused ? new ModeletError('config_invalid', inWords(pinProblem).join('; ')) : null;
     this.pinWarnings = refused ? [] : inWords(pinWarning);
+  }
+
+  /** Takes over the same modelet with another number of workers. */
+  redefine(modelet: ModeletDefinition): void {
+    this.#modelet = modelet;
+  }
+
+  /** Notes how many workers there are: a later one at a higher index is new. */
+  keep(count: number): void {
+    this.#launches = this.#launches.slice(0, count);
   }
 
   get startTimeoutMs(): number {

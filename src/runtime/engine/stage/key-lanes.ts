@@ -92,6 +92,12 @@ export class KeyLanes {
     return { open: this.#lanes.size, lost: this.#lost };
   }
 
+  /** Returns the number of keys of a worker. */
+  countAt(worker: number): number {
+    this.#forgetIdle();
+    return this.#homes[worker]?.keys ?? 0;
+  }
+
   redefine({ keyIdleMs, keySnapshotMb }: Pick<ModeletDefinition, 'keyIdleMs' | 'keySnapshotMb'>): void {
     this.#idleMs = keyIdleMs;
     this.#snapshots.maxBytes = keySnapshotMb * BYTES_PER_MB;

@@ -6,8 +6,7 @@ import { mayHop, mostRunning, rerunsBatches, roomOf, type StageDefinition } from
 import type { Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../../core/model.ts';
-import { StageMeter, tooManyOwn } from '../../../observe/meters/stage-meter.ts';
-import type { OwnChanges } from '../../../wire/frames/bodies.ts';
+import { StageMeter } from '../../../observe/meters/stage-meter.ts';
 import type { BatchRunReport, WireItem } from '../../../wire/frames/frames.ts';
 import { Description, warningsOf } from '../pools/description.ts';
 import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
@@ -186,6 +185,7 @@ export class Stage implements RouteStage {
     const hadRoom = this.hasRoom;
     for (const item of this.#sweepLate()) this.#host.onFailed(item, expired(this.name));
     this.#former.renew();
+    if (this.#queue.length > 0) this.#pools.present.wake?.();
     const { keys } = this.#queue;
     if (keys) this.#dropAged();
     keys?.dispatch(this.#pools.present, (worker) => this.#dispatchTo(worker));
@@ -354,15 +354,15 @@ export class Stage implements RouteStage {
       onReply: (batch, replies, run, worker) => this.#onReply(batch, replies, run, worker),
       onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
       onEnded: (cause) => this.meter.workerEnded(cause),
-      onOwnMetrics: (changes) => this.#ownMetricsChanged(changes),
+      onOwnMetrics: (changes) => {
+        const message = this.meter.ownChanged(changes);
+        if (message !== null) this.#host.onLog({ level: 'warn', message, stage: this.name });
+      },
       onChange: () => this.#poolChanged(),
       onLog: (record) => this.#host.onLog(record),
+      oldestAt: () => this.#queue.oldestAt || null,
+      keysAt: (worker) => this.#queue.keys?.countAt(worker) ?? 0,
     });
-  }
-
-  #ownMetricsChanged({ counts, dropped, droppedAt }: OwnChanges): void {
-    const first = this.meter.own.add(counts, dropped, droppedAt);
-    if (first !== null) this.#host.onLog({ level: 'warn', message: tooManyOwn(first), stage: this.name });
   }
 
   #poolChanged(): void {

@@ -4,7 +4,8 @@
  * replacement is warm before it takes over, and the old worker finishes its batches and ends. stage-pools.ts says why a
  * whole pool is replaced by other rules.
  *
- *   serving      gets batches                                          -> retired (its replacement is ready)
+ *   serving      gets batches                                          -> retired (its replacement is ready, or the
+ *                                                                         stage has fewer workers)
  *   replacement  starts, to serve at the index of the present worker   -> serving (ready) | retired (no longer wanted)
  *   retired      finishes its batches, ends and is forgotten
  */
@@ -31,7 +32,7 @@ export class Roster<T extends WireItem> {
   /** @param create makes a worker, which the roster starts if it is a replacement */
   constructor(size: number, create: (index: number) => SupervisedWorker<T>) {
     this.#create = create;
-    for (let index = 0; index < size; index += 1) this.#assign(create(index), { tag: 'serving' });
+    this.resize(size);
   }
 
   /** All workers, also those that are about to serve or to end. */
@@ -60,6 +61,21 @@ export class Roster<T extends WireItem> {
     const { replacement } = this;
     const cause = replacement?.worker.index === worker.index ? replacement.worker.process.lastError : null;
     return cause ? `its replacement does not start: ${cause.message}` : null;
+  }
+
+  /** Has this many workers serve, and returns those that are new. The others finish their batches and end. */
+  resize(size: number): readonly SupervisedWorker<T>[] {
+    while (this.#serving.length > size) {
+      const { length } = this.#serving;
+      const { replacement } = this;
+      if (replacement?.worker.index === length - 1) this.#retire(replacement.worker);
+      this.#due.delete(length - 1);
+      this.#retire(this.#serving.pop() as SupervisedWorker<T>);
+    }
+    const from = this.#serving.length;
+    for (let index = from; index < size; index += 1) this.#assign(this.#create(index), { tag: 'serving' });
+    this.#startNext();
+    return this.#serving.slice(from);
   }
 
   /** Requests a replacement; returns false if the worker at the index will be replaced anyway. */

@@ -1,7 +1,8 @@
 /** One worker, which its supervisor keeps running: what it has to do, and what its present process reports. */
 import type { Clock, Deadline } from '../../../../core/clock.ts';
 import { ModeletError } from '../../../../core/errors.ts';
-import type { LogLevel, RequestNumber, StartStatus } from '../../../../core/model.ts';
+import type { LogLevel, RequestNumber, RetiredWorker, StartStatus, WorkerStatus } from '../../../../core/model.ts';
+import type { RestartCause } from '../../../../core/readings.ts';
 import { shortened } from '../../../../process/lines.ts';
 import type { Child, ChildEvents } from '../../../../process/parent/child.ts';
 import { asThrown } from '../../../../process/parent/start-failure.ts';
@@ -129,6 +130,30 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return { ms: Math.round(this.#host.clock.now() - loadedAt), progress };
   }
 
+  /** What it runs at present; null: nothing. */
+  get run(): RetiredWorker | null {
+    const { runsSince, overdue } = this.work;
+    return runsSince === null ? null : { pid: this.process.pid, runsSince, overdue };
+  }
+
+  /** What the worker knows of itself. */
+  get status(): Omit<WorkerStatus, 'cpus' | 'restarts' | 'error'> {
+    const { process, load, starting, index } = this;
+    const { usage, gauges } = this.#facts;
+    return {
+      index,
+      pid: process.pid,
+      state: process.processState,
+      busy: load > 0,
+      running: Math.min(load, this.#host.concurrency),
+      overdue: this.work.overdue,
+      starting,
+      rssBytes: usage?.rssBytes ?? null,
+      cpuMs: usage?.cpuMs ?? null,
+      gauges,
+    };
+  }
+
   get load(): number {
     return this.#work.batches + (this.#work.hasExample ? 1 : 0);
   }
@@ -251,6 +276,12 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     // The pool logs failed starts, since all workers of a stage may fail again and again for the same reason.
     else if (phase === 'serving') this.#host.onLog(this, 'error', `died: ${error.message}`);
     this.#facts = new WorkerFacts(0);
-    this.#host.onLost(this, { ...this.#work.lost(error), error, phase });
+    this.#host.onLost(this, { ...this.#work.lost(error), error, phase, cause: causeOf(error, phase) });
   }
+}
+
+function causeOf(error: Error, phase: LifePhase): RestartCause | null {
+  if (phase === 'closing') return null;
+  if (error instanceof RunTimeout) return 'run_timeout';
+  return phase === 'serving' ? 'died' : 'not_started';
 }

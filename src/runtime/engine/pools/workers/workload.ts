@@ -117,7 +117,7 @@ export class Workload<T extends WireItem> {
   }
 
   /** Takes out all that the worker has, because its process has died. */
-  lost(error: Error): Omit<Loss<T>, 'error' | 'phase'> {
+  lost(error: Error): Omit<Loss<T>, 'error' | 'phase' | 'cause'> {
     const wasOver = (batch: Batch<T>): boolean => error instanceof RunTimeout && this.#limit.wasOver(batch);
     const running = this.#running.splice(0);
     const loss = {

@@ -1,0 +1,100 @@
+/** A stage whose number of workers follows its load, with real workers. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { isAlive } from '../../fixtures/alive.ts';
+import { folderFor } from '../../fixtures/folder.ts';
+import { until } from '../../fixtures/polling.ts';
+import { callsIn, type PlanSpec, release, type StageSpec, serve } from '../../fixtures/service.ts';
+
+const IDLE_MS = 300;
+
+interface Passed {
+  readonly pid: number;
+  readonly version: number;
+}
+
+describe('a stage with 0-2 workers', () => {
+  test('sleeps, wakes for a request, grows while items wait, loses none to a kill, and sleeps again', async (t) => {
+    const folder = folderFor(t);
+    const stage: StageSpec = { id: 'model', file: 'gate', init: { folder, version: 1 }, workers: 2, retryLost: true };
+    const plan: PlanSpec = { stages: [{ ...stage, scaling: { min: 0, idleMs: IDLE_MS } }] };
+    const service = await serve(t, plan);
+    const scaling = (): NonNullable<ReturnType<typeof service.stage>['scaling']> => {
+      const { scaling: told } = service.stage('model');
+      assert.ok(told);
+      return told;
+    };
+    const isAsleep = (): boolean => scaling().wanted === 0;
+    const { model: [first] = [] } = await service.ready();
+    await until('it sleeps', isAsleep);
+    await until('its worker has ended', () => !isAlive(first as number));
+    const { workers, ready } = service.stage('model');
+    assert.deepEqual([workers, ready, scaling().asleep], [[], 0, true]);
+    assert.deepEqual(service.service.snapshot().routes, [{ stages: ['model'], ready: true, missing: [] }]);
+
+    const { pid } = await service.value<Passed>('wake');
+    assert.notEqual(pid, first);
+
+    // One long run, and others behind it, of which one may wait in the worker: the second worker comes for the last.
+    const begun = (): number => callsIn(folder).filter((name) => name !== 'wake').length;
+    const held = ['held0', 'held1', 'held2'].map((name) => service.ask(name));
+    await until('another worker has begun one', () => begun() === 2);
+    assert.match(scaling().change?.reason ?? '', /^added a worker: /);
+    const pids = service.pids('model');
+    assert.equal(pids.length, 2);
+    for (const one of pids) process.kill(one, 'SIGKILL');
+    await until('two run again', () => begun() >= 4);
+    for (const name of ['held0', 'held1', 'held2']) release(folder, name);
+    for (const { answer } of held) assert.equal((await answer).code, 'ok');
+    await until('it sleeps again', isAsleep);
+    assert.match(scaling().change?.reason ?? '', /^asleep: no request for 300 ms$/);
+    const { restarts } = service.stage('model').reading;
+    assert.deepEqual([restarts.died, restarts.recycled, restarts.asked], [2, 0, 0], 'a worker that ends is no restart');
+  });
+
+  test('whose code does not start when it wakes answers with the cause, and shows it', async (t) => {
+    const file = join(folderFor(t), 'model.mjs');
+    writeFileSync(file, 'export default () => 1;');
+    const service = await serve(t, {
+      stages: [{ id: 'model', file, workers: 2, scaling: { min: 0, idleMs: IDLE_MS } }],
+    });
+    await until('it sleeps', () => service.stage('model').scaling?.wanted === 0);
+    writeFileSync(file, 'throw new Error("half written");');
+    const { code, error } = await service.answer(1);
+    assert.equal(code, 'stage_unavailable');
+    assert.match(error?.message ?? '', /half written/);
+    await until('readiness tells', () => service.service.snapshot().routes[0]?.ready === false);
+    writeFileSync(file, 'export default () => 2;');
+    await until('it starts', () => service.stage('model').ready === 1);
+    assert.equal(await service.value(1), 2);
+  });
+
+  test('a deploy that changes only the number keeps the workers that stay', async (t) => {
+    const stage: StageSpec = { id: 'model', inline: 'return process.pid;' };
+    const plan = (workers: number, min?: number): PlanSpec => ({
+      stages: [{ ...stage, workers, ...(min === undefined ? {} : { scaling: { min, idleMs: 60_000 } }) }],
+    });
+    const service = await serve(t, plan(1));
+    const { model: [first] = [] } = await service.ready();
+    const ready = (count: number) => (): boolean => {
+      const { workers, ready: now } = service.stage('model');
+      return workers.length === count && now === count;
+    };
+    for (const [workers, min, count] of [
+      [3, 2, 2],
+      [4, 3, 3],
+      [2, 0, 2],
+      [2, undefined, 2],
+      [1, undefined, 1],
+    ] as const) {
+      service.apply(plan(workers, min));
+      await until(`${count} workers are ready`, ready(count));
+      assert.equal(service.pids('model')[0], first, `${min ?? workers}-${workers} keeps the first`);
+    }
+    assert.equal(await service.value(1), first);
+    assert.deepEqual(Object.values(service.stage('model').reading.restarts), [0, 0, 0, 0, 0]);
+  });
+});
