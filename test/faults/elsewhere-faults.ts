@@ -204,7 +204,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'requests fail by the hundred without an error handler',
     requests: 'each its own error',
     recovery: 'not needed: the log has the first five, then one line per 10 s',
-    suite: 'nodered/observing/log',
+    suite: 'nodered/observing/log.once',
     test: 'are logged in full at first and then as a sum, if no node catches them',
   },
   {
