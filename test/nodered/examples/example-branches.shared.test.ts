@@ -71,3 +71,30 @@ describe('examples: one of two models', () => {
     );
   });
 });
+
+describe('examples: the words of a picture', () => {
+  test('each word is read by itself, in its place, and an unknown one has none', async () => {
+    const find = await deployExample('Read the words of a picture');
+    const results = nodeRed.inputs(find('debug', 'results'));
+    await nodeRed.press(find('inject', 'five words'));
+    await until('the first is back', () => results.length === 1);
+    await nodeRed.press(find('inject', 'one unknown'));
+    await until('both are back', () => results.length === 2);
+    const read = results.map(({ payload }) => payload as { text: string; words: { x: number; y: number }[] });
+    assert.deepEqual(
+      read.map(({ text }) => text),
+      ['EACH WORD IS AN ITEM', 'THE ? IS OPEN'],
+    );
+    assert.deepEqual(
+      read[0]?.words.map(({ x, y }) => [x, y]),
+      [
+        [0, 1],
+        [19, 1],
+        [38, 1],
+        [0, 7],
+        [11, 7],
+      ],
+    );
+    assert.match(JSON.stringify(results[1]?.['branches']), /"1":.*the letter at \d+ is unknown/);
+  });
+});
