@@ -45,6 +45,14 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'returns the items that were sent ahead to the worker, in their order',
   },
   {
+    bug: 'an item waits however many batches of similar items pass it by',
+    file: 'src/runtime/engine/stage/batch-costs.ts',
+    find: 'return passedBy >= MOST_PASSED_BY;',
+    replace: 'return passedBy >= MOST_PASSED_BY ** 9;',
+    suite: 'engine/batch-costs',
+    test: 'an item that several batches have passed by joins the next, although others are nearer in cost',
+  },
+  {
     bug: 'the first item of a queue never expires there',
     file: 'src/runtime/engine/stage/stage-queue.ts',
     find: 'const expired = this.#removeAll((item) => item.deadline <= now);',
