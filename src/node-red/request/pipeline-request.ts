@@ -27,6 +27,7 @@ import {
   appendTimings,
   continueTrace,
   type Done,
+  keyBounds,
   type ModeletTrace,
   messageCost,
   messageKey,
@@ -149,7 +150,7 @@ export class PipelineRequest {
     const more = {
       ...(options === undefined ? {} : { modelet: { options } }),
       ...(message && { _msgid, message }),
-      ...(key && { key: key.text }),
+      ...(key && { key: key.text, ...keyBounds(this.#msg) }),
     };
     // The sizes of properties are checked before they are text.
     const limit = maxBytes + (message ? message.bytes.length : 0) + (key ? LONGEST_KEY_BYTES : 0);

@@ -314,6 +314,8 @@ export function encodeMeta(
     readonly modelet?: { readonly options?: unknown };
     readonly message?: { readonly codec: number; readonly bytes: string };
     readonly key?: string;
+    readonly keyStart?: true;
+    readonly keyEnd?: true;
   },
   maxBytes: number,
 ): Uint8Array | null {

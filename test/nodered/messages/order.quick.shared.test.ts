@@ -196,6 +196,13 @@ describe('order by key', () => {
       );
     }
     assert.equal((await arrived(failed, 1))[0]?.error?.code, 'invalid_input');
+    for (const bounds of [{ keyEnd: true }, {}, { keyStart: true }, { keyStart: 'no boolean' }])
+      red.send('work', { payload: { n: 40, ms: 0 }, site: { camera: 'a' }, ...bounds });
+    const counts = payloads(await arrived(out, 44)).slice(40) as [string, number, number][];
+    assert.deepEqual(
+      counts.map(([, , count]) => count),
+      [9, 1, 1, 2],
+    );
   });
 
   test('a header is the key at an endpoint, which stays compiled', async () => {
