@@ -56,7 +56,7 @@ export interface StageDefinition extends SettingsFor<'engine'> {
   readonly name: string;
   /**
    * Hash of `modelet`, and of the place of a remote stage. A stage keeps its workers while its revision stays the same.
-   * The number of workers is no part of it if all of them are alike.
+   * The number of workers is no part of it if it is a range, and all workers are alike.
    */
   readonly revision: string;
   readonly modelet: ModeletDefinition;

@@ -151,10 +151,10 @@ export class Planner {
   }
 }
 
-/** Returns what the workers of a stage run. A stage whose workers are all alike keeps them if only their number changes. */
-function withoutNumber({ modelet, remote }: PlannedStage): ModeletDefinition {
+/** Returns what the workers of a stage run. A stage whose range changes keeps its workers if they are all alike. */
+function withoutNumber({ modelet, scaling }: PlannedStage): ModeletDefinition {
   const [first] = modelet.workers;
-  const areAlike = !remote && first && modelet.workers.every((worker) => isDeepStrictEqual(worker, first));
+  const areAlike = scaling && first && modelet.workers.every((worker) => isDeepStrictEqual(worker, first));
   return areAlike ? { ...modelet, workers: [first] } : modelet;
 }
 
