@@ -38,7 +38,7 @@ const RESULTS: Readonly<Record<string, readonly [node: string, result: RegExp]>>
   'Newest frame of four cameras': ['frames that were run', /./],
   'One of two models': ['results', /"by":"short"/],
   'Quick start - handwritten digits': ['digit', /"digit":7/],
-  'Read the words of a picture': ['results', /"text":"EACH WORD IS AN ITEM"/],
+  'Read the words of a picture': ['results', /"result":"EACH"/],
   'Score a file line by line': ['the whole file', /./],
   'Three stages with CPU pins': ['result', /43/],
   'Tokens as server-sent events': ['words', /./],
