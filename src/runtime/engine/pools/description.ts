@@ -1,6 +1,7 @@
 /**
  * The description that the modelet of a stage gives of itself. The host hears each news once: the description, and why
- * batches are not as they should be. A stage may get a batcher, or lose it, while its workers stay, so no worker decides whether to warn.
+ * batches are not as they should be. A stage may get a batcher, or lose it, while its workers stay, so no worker decides
+ * whether to warn.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { StageDefinition } from '../../../config/stage-definition.ts';

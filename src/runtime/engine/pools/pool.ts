@@ -88,8 +88,9 @@ export interface FreeWorker<T extends WireItem = WireItem> {
 }
 
 /**
- * A pool's health. `ready`: a worker serves, or will as soon as a request comes (see scaler.ts). `starting`: a worker will serve soon. `failed`: no worker serves, because
- * the workers do not start (`doesNotStart`) or died again and again; `error` is the cause.
+ * A pool's health. `ready`: a worker serves, or will as soon as a request comes (see scaler.ts). `starting`: a worker will
+ * serve soon. `failed`: no worker serves, because the workers do not start (`doesNotStart`) or died again and again; `error`
+ * is the cause.
  */
 export type PoolHealth =
   | { readonly tag: 'ready' }
