@@ -13,7 +13,7 @@ import type { Settlement } from '../core/routes/route.ts';
 import { type BodyReadEvents, type BodyToRead, readBody } from './body.ts';
 import { REQUEST_ID, requestIdOf } from './request-head.ts';
 import { type RowItems, Rows, type RowsOutcome } from './rows/rows.ts';
-import type { ServedEndpoint } from './served-endpoint.ts';
+import type { ClientSequence, ServedEndpoint } from './served-endpoint.ts';
 import { whenRead } from './streaming/result-stream.ts';
 
 /** A request and its answer. */
@@ -28,6 +28,7 @@ export type Input = OneItem | RowItems;
 
 interface OneItem {
   readonly payload: Payload;
+  readonly sequence?: ClientSequence | undefined;
   /** Writes a part of the result. Absent: the result comes as a whole. @throws ModeletError */
   readonly onPart?: ((part: Payload) => void) | undefined;
   onSettled(settlement: Settlement): void;
@@ -116,11 +117,12 @@ export class Exchange implements BodyReadEvents {
       rows.begin();
       return;
     }
-    const { payload, onPart } = input;
+    const { payload, sequence, onPart } = input;
     const id = runtime.submit({
       requestId,
       payload,
       deadline,
+      sequence,
       http: request,
       onPart: onPart && ((part, taken) => this.#part(() => onPart(part), taken)),
       onSettled: (settlement) => this.#settled(() => input.onSettled(settlement)),

@@ -33,6 +33,8 @@ export interface EndpointRequest {
   readonly isHeld?: boolean;
   /** Whether it waits for room in the queue of the first stage. Default: as the endpoint's requests do. */
   readonly patient?: boolean;
+  /** Whether the client says that the request belongs to a sequence. The endpoint must have keys. Default: it does not say so. */
+  readonly sequence?: ClientSequence | undefined;
   /** The HTTP request; the same object for all spans. */
   readonly http: { readonly headers: Headers };
   /**
@@ -42,6 +44,14 @@ export interface EndpointRequest {
   readonly onPart?: ((part: Payload, taken: () => void) => void) | undefined;
   /** Called exactly once, never before `submit` has returned. */
   onSettled(settlement: Settlement): void;
+}
+
+/** The sequence of a request: its id is the key of the request, whatever header has the keys of others. */
+export interface ClientSequence {
+  readonly id: string | number;
+  /** Whether the state of the key is new, and whether it ends with the request. */
+  readonly starts: boolean;
+  readonly ends: boolean;
 }
 
 /** The modelets of a route, as they describe themselves. */
@@ -212,9 +222,9 @@ export class DeskEndpoint implements EndpointRuntime {
   }
 
   submit(request: EndpointRequest): RequestNumber {
-    const { requestId, payload, deadline, together, isHeld, http, onPart, onSettled } = request;
+    const { requestId, payload, deadline, together, isHeld, sequence, http, onPart, onSettled } = request;
     const { entry, sticky, key: header, cost } = this.#spec;
-    const key = header === null ? null : itemKeyOf(http.headers[header]);
+    const key = header === null ? null : itemKeyOf(sequence?.id ?? http.headers[header]);
     const watcher = this.#host.watch?.(request);
     try {
       return this.#desk.submit({
@@ -231,7 +241,7 @@ export class DeskEndpoint implements EndpointRuntime {
         sticky: sticky === null ? 0 : stickyHash(http.headers[sticky]),
         key: key?.hash ?? 0,
         cost: cost === null ? NO_COST : itemCostOf(http.headers[cost]),
-        meta: key && encodeMeta({ key: key.text }, LONGEST_KEY_BYTES),
+        meta: key && encodeMeta({ key: key.text, ...boundsOf(sequence) }, LONGEST_KEY_BYTES),
         onPart:
           onPart &&
           ((part, index, taken) => {
@@ -293,4 +303,8 @@ export class DeskEndpoint implements EndpointRuntime {
     if (this.#spec.failure !== null || stage === undefined || isRefusal(code)) return;
     this.#host.unhandled(stage, error, requestId, settlement);
   }
+}
+
+function boundsOf(sequence: ClientSequence | undefined): { readonly keyStart?: true; readonly keyEnd?: true } {
+  return { ...(sequence?.starts && { keyStart: true }), ...(sequence?.ends && { keyEnd: true }) };
 }

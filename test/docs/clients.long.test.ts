@@ -91,6 +91,9 @@ const of = (act) => {
   return { ...a, data: isText ? data.map(String) : Int32Array.from(data) };
 };
 return { OUTPUT0: of((x, y) => x + y), OUTPUT1: of((x, y) => x - y) };`;
+/** Another: adds up the numbers of a sequence. */
+const SEQUENCE = `ctx.state.sum = (ctx.state.sum ?? 0) + input.INPUT.data[0];
+return { OUTPUT: { ...input.INPUT, data: Int32Array.of(ctx.state.sum) } };`;
 const IMAGE = 'return { ...input, SIZE: input.INPUT0.data.map((element) => element.length) };';
 /** Words without end, and the log says when their client is gone. */
 const WORDS = `return (async function* () {
@@ -132,6 +135,12 @@ function ownFlow(): FlowNode[] {
       ...endpoint(`/${name}`, name),
       stage(name, code, `collector /${name}`, { runtime: 'triton' }),
     ]),
+    ...endpoint('/simple_sequence', 'simple_sequence'),
+    stage('simple_sequence', SEQUENCE, 'collector /simple_sequence', {
+      runtime: 'triton',
+      workers: '2',
+      keyBy: 'req.headers["x-session"]',
+    }),
     runtime(),
     ...endpoint('/same', 'same'),
     stage('same', 'return input;', 'collector /same'),

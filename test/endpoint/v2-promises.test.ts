@@ -12,7 +12,7 @@ interface AnsweredOutput {
   readonly shape: number[];
 }
 
-const ALL: InferRequest = { id: undefined, input: {}, outputs: null, binary: false, timeoutMs: 0 };
+const ALL: InferRequest = { id: undefined, input: {}, outputs: null, binary: false, timeoutMs: 0, sequence: undefined };
 const BOXES: InferRequest = { ...ALL, outputs: [{ name: 'boxes', binary: false }] };
 
 function outputsOf(result: unknown, request: InferRequest = ALL, schema?: object): AnsweredOutput[] {

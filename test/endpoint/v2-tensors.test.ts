@@ -13,7 +13,7 @@ interface AnsweredOutput {
   readonly data?: unknown[];
 }
 
-const ALL: InferRequest = { id: undefined, input: {}, outputs: null, binary: false, timeoutMs: 0 };
+const ALL: InferRequest = { id: undefined, input: {}, outputs: null, binary: false, timeoutMs: 0, sequence: undefined };
 
 /** JSON.stringify writes -0 without its sign. */
 function jsonOf(request: object): string {
@@ -175,7 +175,12 @@ const REFUSED: readonly (readonly [name: string, request: object, text: RegExp, 
   ['bytes that do not fit the shape', { inputs: [{ ...B, shape: [3] }] }, /is not 8 bytes long/, Buffer.alloc(8)],
   ['a text beyond its bytes', { inputs: [{ ...B, datatype: 'BYTES' }] }, /longer than the bytes/, Buffer.alloc(8, 9)],
   ['shared memory', { inputs: [{ ...X, parameters: { shared_memory_region: 'r' } }] }, /shared memory/],
-  ['a sequence', { inputs: [X], parameters: { sequence_id: 4 } }, /sequences are not supported/],
+  ['a sequence by a fraction', { inputs: [X], parameters: { sequence_id: 4.5 } }, /sequence_id must be a whole number/],
+  [
+    'a sequence without end',
+    { inputs: [X], parameters: { sequence_id: 4, sequence_end: 1 } },
+    /sequence_end must be true/,
+  ],
   ['a classification', { inputs: [X], outputs: [{ name: 'y', parameters: { classification: 3 } }] }, /classification/],
 ];
 

@@ -55,10 +55,17 @@ export class InferForm implements RequestForm {
     const encoded = (input: InferRequest['input']): Payload =>
       encodePayload(input, { blame: 'invalid_input', maxBytes });
     const { first, last, mostRows } = endpoint.runtime.described();
-    const rows = rowsOf(asked.input, first?.inputs ?? [], mostRows);
+    const { sequence } = asked;
+    if (sequence && endpoint.spec.key === null)
+      throw new ModeletError(
+        'bad_request',
+        'sequences are not supported, because the stages of the model have no keys',
+      );
+    // A request of a sequence is one step of it.
+    const rows = sequence ? null : rowsOf(asked.input, first?.inputs ?? [], mostRows);
     if (!rows) {
       const onSettled = ({ outcome }: Settlement): void => this.#settled(asked, outcome, decodePayload);
-      return { payload: encoded(asked.input), onSettled };
+      return { payload: encoded(asked.input), sequence, onSettled };
     }
     const result = (outcomes: readonly Outcome<Payload>[]): unknown => {
       const decoded = outcomes.flatMap((outcome) => (outcome.ok ? [decodePayload(outcome.value)] : []));

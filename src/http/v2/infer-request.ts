@@ -1,8 +1,9 @@
 /** Reads the body of an inference request of the KServe v2 protocol: a JSON text, and behind it the bytes of tensors. */
 import { ModeletError } from '../../core/errors.ts';
 import { sizeOf, type Tensor } from '../../core/tensor.ts';
-import { quoted } from '../../core/text.ts';
+import { LONGEST_KEY, quoted } from '../../core/text.ts';
 import { parseJsonText } from '../../wire/codec/json-text.ts';
+import type { ClientSequence } from '../served-endpoint.ts';
 import { datatypeNamed } from './datatypes.ts';
 
 /** An output that the client asks for. */
@@ -23,6 +24,8 @@ export interface InferRequest {
   readonly binary: boolean;
   /** Time limit in ms; 0: none. */
   readonly timeoutMs: number;
+  /** undefined: the request belongs to none. */
+  readonly sequence: ClientSequence | undefined;
 }
 
 type JsonFields = Readonly<Record<string, unknown>>;
@@ -50,8 +53,7 @@ export function inferRequestOf(parsed: unknown, bytes: Buffer): InferRequest {
   const { id, inputs, outputs } = request;
   const parameters = parametersOf(request, 'the request');
   if (id !== undefined && typeof id !== 'string') throw wrong('the id must be a text');
-  const { sequence_id: sequence, timeout = 0 } = parameters;
-  if (sequence !== undefined && sequence !== 0 && sequence !== '') throw wrong('sequences are not supported');
+  const { timeout = 0 } = parameters;
   if (typeof timeout !== 'number' || timeout < 0) throw wrong('the timeout must be a number of microseconds');
   const binary = isTrue(parameters, 'binary_data_output', 'the request');
   return {
@@ -60,7 +62,20 @@ export function inferRequestOf(parsed: unknown, bytes: Buffer): InferRequest {
     outputs: outputs === undefined ? null : readOutputs(outputs, binary),
     binary,
     timeoutMs: timeout / US_PER_MS,
+    sequence: sequenceOf(parameters),
   };
+}
+
+/** Returns the sequence of a request. As in Triton, an id of 0 or a blank one stands for none. */
+function sequenceOf(parameters: JsonFields): ClientSequence | undefined {
+  const { sequence_id: id = 0 } = parameters;
+  const starts = isTrue(parameters, 'sequence_start', 'the request');
+  const ends = isTrue(parameters, 'sequence_end', 'the request');
+  if (id === 0 || id === '') return;
+  const isId = typeof id === 'number' ? Number.isSafeInteger(id) && id > 0 : typeof id === 'string';
+  if (!isId || String(id).length > LONGEST_KEY)
+    throw wrong(`the sequence_id must be a whole number from 1, or a text of at most ${LONGEST_KEY} characters`);
+  return { id: id as number | string, starts, ends };
 }
 
 function readInputs(inputs: unknown, remaining: Remaining): Record<string, Tensor> {

@@ -125,7 +125,7 @@ function refusalOf(
 function ofServer(path: string, served: Served): ModelAnswer {
   switch (path) {
     case '':
-      return ok({ name: 'modelet', version: OURS.version, extensions: ['binary_tensor_data'] });
+      return ok({ name: 'modelet', version: OURS.version, extensions: ['binary_tensor_data', 'sequence'] });
     case '/health/live':
       return ok({ live: true });
     case '/health/ready':

@@ -5,7 +5,8 @@ address of Node-RED. Each example works, or the reason why it does not is assert
 simple infer, async infer, aio infer, string infer, reused objects, health and metadata   work
 simple infer's statistics, model control, image client's configuration   an extension that the server lacks
 system and CUDA shared memory   an extension that the server lacks
-sequences, ensemble image client's classes   refused parameters
+sequences   work before a model with keys, and are refused by any other
+ensemble image client's classes   a refused parameter
 health and metadata's texts   the server is not named "triton" and words its errors itself
 """
 import os
@@ -112,6 +113,18 @@ class Examples(unittest.TestCase):
         for identity in (1000, "thousand"):
             sequence = {"sequence_id": identity, "sequence_start": True, "sequence_end": False}
             self.assert_refused("400", "sequences are not supported", self.client.infer, "simple", pair(), **sequence)
+        values = (11, 7, 5, 3, 2, 0, 1)
+        sums = {1000: [], "thousand": []}
+        for at, value in enumerate(values):
+            for identity, sign in ((1000, 1), ("thousand", -1)):
+                step = http.InferInput("INPUT", [1, 1], "INT32")
+                step.set_data_from_numpy(np.full((1, 1), sign * value, np.int32))
+                ends = {"sequence_start": at == 0, "sequence_end": at + 1 == len(values)}
+                result = self.client.infer("simple_sequence", [step], sequence_id=identity, **ends)
+                sums[identity].append(int(result.as_numpy("OUTPUT")[0][0]))
+        expected = np.cumsum(values)
+        np.testing.assert_array_equal(sums[1000], expected)
+        np.testing.assert_array_equal(sums["thousand"], -expected)
 
     def test_images(self):
         image = http.InferInput("INPUT0", [1], "BYTES")

@@ -170,7 +170,7 @@ test('the server and its models tell what they are, and whether they are ready',
   await red.deployReady(flows({ v2Path: '/' }));
   for (const [host, url] of await hosts()) {
     const server = (await ask(url, '/v2')).json as { name: string; extensions: string[] };
-    assert.deepEqual([server.name, server.extensions], ['modelet', ['binary_tensor_data']], host);
+    assert.deepEqual([server.name, server.extensions], ['modelet', ['binary_tensor_data', 'sequence']], host);
     assert.deepEqual(await ask(url, '/v2/health/live'), { status: 200, json: { live: true } }, host);
     await until('all models are ready', async () => (await ask(url, '/v2/health/ready')).status === 200);
     assert.deepEqual((await ask(url, '/v2/models/double/versions/1/ready')).json, { name: 'double', ready: true });
@@ -292,6 +292,7 @@ test('an error has its status and one text', async () => {
       /input "x" needs one of these as its datatype: BOOL,/,
     ],
     [400, 'double/infer', { inputs: [X], outputs: [{ name: 'y' }] }, /no output "y"; the outputs are "double", "form"/],
+    [400, 'double/infer', { inputs: [X], parameters: { sequence_id: 4 } }, /sequences are not supported, because/],
     [422, 'double/infer', { inputs: [{ ...X, name: 'fail' }] }, /^no thanks$/],
     [500, 'double/infer', { inputs: [{ ...X, name: 'y' }] }, /undefined/],
   ];

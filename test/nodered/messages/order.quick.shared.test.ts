@@ -221,6 +221,38 @@ describe('order by key', () => {
     assert.deepEqual(answers, [['a', 1, 1], ['a', 1, 2], ['b', 1, 1], 422]);
   });
 
+  test('a sequence of a KServe client is the key of its requests, from its start to its end', async () => {
+    const add = 'ctx.state.sum = (ctx.state.sum ?? 0) + input.x.data[0]; return ctx.state.sum;';
+    await red.deployReady([
+      ...[TAB, runtime('runtime', { listen: '127.0.0.1:0', v2Path: '/' })],
+      ...endpoint('/sum', 'sum'),
+      stage('sum', add, 'collector /sum', { workers: '2', keyBy: 'req.headers["x-session"]' }),
+    ]);
+    for (const url of [red.url, await engineUrl(red)]) {
+      const sum = async (value: number, parameters: object, more: Readonly<Record<string, string>> = {}) => {
+        const body = JSON.stringify({
+          inputs: [{ name: 'x', shape: [1], datatype: 'FP32', data: [value] }],
+          parameters,
+        });
+        const headers = { 'Content-Type': 'application/json', ...more };
+        const response = await fetch(`${url}/v2/models/sum/infer`, { method: 'POST', headers, body });
+        const { outputs } = (await response.json()) as { readonly outputs?: readonly [{ readonly data: number[] }] };
+        return outputs?.[0].data[0] ?? response.status;
+      };
+      const [one, other] = [{ sequence_id: 7 }, { sequence_id: 'seven' }];
+      assert.equal(await sum(1, { ...one, sequence_start: true }), 1);
+      assert.equal(await sum(10, { ...other, sequence_start: true }), 10);
+      // They run one after another, whichever connection each takes.
+      const sums = await Promise.all(numbers(3).map((count) => sum(count + 2, one)));
+      assert.equal(Math.max(...sums), 10);
+      assert.equal(await sum(1, { ...one, sequence_end: true }), 11);
+      assert.equal(await sum(1, one), 1, 'it has ended');
+      assert.equal(await sum(1, {}, { 'X-Session': 'seven' }), 11, 'a header is a key, too');
+      assert.equal(await sum(2, { ...other, sequence_start: true }), 2, 'it starts again');
+      assert.equal(await sum(1, { ...one, sequence_id: 0 }), 422, 'it has no key');
+    }
+  });
+
   test('a key that a stage before it writes is read from its result', async () => {
     const { out } = await deploy(
       stage('before', 'return { ...input, camera: "of " + (input.n % 2) };', 'work'),
