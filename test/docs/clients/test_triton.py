@@ -60,7 +60,7 @@ class Digits(unittest.TestCase):
 
     def test_metadata(self):
         server = self.client.get_server_metadata()
-        self.assertEqual((server["name"], server["extensions"]), ("modelet", ["binary_tensor_data"]))
+        self.assertEqual((server["name"], server["extensions"]), ("modelet", ["binary_tensor_data", "sequence"]))
         model = self.client.get_model_metadata(DIGITS)
         self.assertEqual((model["name"], model["versions"]), (DIGITS, ["1"]))
         self.assertEqual(model["inputs"], [{"name": "image", "datatype": "FP32", "shape": [-1, 8, 8]}])
