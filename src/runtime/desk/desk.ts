@@ -234,7 +234,9 @@ export class Desk<Entry> {
 
   /** Returns whether the request was held. */
   #letGo(id: RequestNumber): boolean {
-    this.#heldBytes -= this.#held.get(id) ?? 0;
+    const bytes = this.#held.get(id);
+    if (bytes === undefined) return false;
+    this.#heldBytes -= bytes;
     return this.#held.delete(id);
   }
 
