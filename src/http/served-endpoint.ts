@@ -18,6 +18,7 @@ import { stickyHash } from '../core/versions.ts';
 import { isRefusal } from '../observe/log/refusals.ts';
 import type { Desk, RequestRows } from '../runtime/desk/desk.ts';
 import { encodeMeta } from '../wire/frames/items.ts';
+import { keyBounds } from '../wire/frames/key-snapshots.ts';
 import type { Clients, OtherOrigins } from './access.ts';
 import type { Headers } from './request-head.ts';
 import { isForEmbeddings } from './streaming/embeddings.ts';
@@ -50,8 +51,8 @@ export interface EndpointRequest {
 export interface ClientSequence {
   readonly id: string | number;
   /** Whether the state of the key is new, and whether it ends with the request. */
-  readonly starts: boolean;
-  readonly ends: boolean;
+  readonly keyStart: boolean;
+  readonly keyEnd: boolean;
 }
 
 /** The modelets of a route, as they describe themselves. */
@@ -241,7 +242,7 @@ export class DeskEndpoint implements EndpointRuntime {
         sticky: sticky === null ? 0 : stickyHash(http.headers[sticky]),
         key: key?.hash ?? 0,
         cost: cost === null ? NO_COST : itemCostOf(http.headers[cost]),
-        meta: key && encodeMeta({ key: key.text, ...boundsOf(sequence) }, LONGEST_KEY_BYTES),
+        meta: key && encodeMeta({ key: key.text, ...keyBounds(sequence ?? {}) }, LONGEST_KEY_BYTES),
         onPart:
           onPart &&
           ((part, index, taken) => {
@@ -303,8 +304,4 @@ export class DeskEndpoint implements EndpointRuntime {
     if (this.#spec.failure !== null || stage === undefined || isRefusal(code)) return;
     this.#host.unhandled(stage, error, requestId, settlement);
   }
-}
-
-function boundsOf(sequence: ClientSequence | undefined): { readonly keyStart?: true; readonly keyEnd?: true } {
-  return { ...(sequence?.starts && { keyStart: true }), ...(sequence?.ends && { keyEnd: true }) };
 }

@@ -69,13 +69,13 @@ export function inferRequestOf(parsed: unknown, bytes: Buffer): InferRequest {
 /** Returns the sequence of a request. As in Triton, an id of 0 or a blank one stands for none. */
 function sequenceOf(parameters: JsonFields): ClientSequence | undefined {
   const { sequence_id: id = 0 } = parameters;
-  const starts = isTrue(parameters, 'sequence_start', 'the request');
-  const ends = isTrue(parameters, 'sequence_end', 'the request');
+  const keyStart = isTrue(parameters, 'sequence_start', 'the request');
+  const keyEnd = isTrue(parameters, 'sequence_end', 'the request');
   if (id === 0 || id === '') return;
   const isId = typeof id === 'number' ? Number.isSafeInteger(id) && id > 0 : typeof id === 'string';
   if (!isId || String(id).length > LONGEST_KEY)
     throw wrong(`the sequence_id must be a whole number from 1, or a text of at most ${LONGEST_KEY} characters`);
-  return { id: id as number | string, starts, ends };
+  return { id: id as number | string, keyStart, keyEnd };
 }
 
 function readInputs(inputs: unknown, remaining: Remaining): Record<string, Tensor> {

@@ -278,12 +278,6 @@ export function messageKey(RED: NodeAPI, msg: NodeMessage, property: string): It
   return itemKeyOf(valueIn(RED, msg, property));
 }
 
-/** Returns whether a message begins its key with an empty state, and whether it ends the key. */
-export function keyBounds(msg: object): { readonly keyStart?: true; readonly keyEnd?: true } {
-  const { keyStart, keyEnd } = msg as { readonly keyStart?: unknown; readonly keyEnd?: unknown };
-  return { ...(keyStart === true && { keyStart }), ...(keyEnd === true && { keyEnd }) };
-}
-
 /** Returns the cost of a message; `NO_COST` if it has none, or an unsuitable one. */
 export function messageCost(RED: NodeAPI, msg: NodeMessage, property: string): number {
   return itemCostOf(valueIn(RED, msg, property));

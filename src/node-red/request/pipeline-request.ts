@@ -16,6 +16,7 @@ import { hashOf, type ItemKey, LONGEST_KEY_BYTES } from '../../core/text.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
+import { keyBounds } from '../../wire/frames/key-snapshots.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
 import { holdLeases, type LeaseHold } from '../gate-port.ts';
 import { noteResult } from '../http/answer-form.ts';
@@ -27,7 +28,6 @@ import {
   appendTimings,
   continueTrace,
   type Done,
-  keyBounds,
   type ModeletTrace,
   messageCost,
   messageKey,

@@ -26,6 +26,12 @@ export interface WireKey {
   readonly state: string;
 }
 
+/** Returns the fields of a meta that say whether a message, or a request, begins its key with an empty state, and ends it. */
+export function keyBounds(of: object): { readonly keyStart?: true; readonly keyEnd?: true } {
+  const { keyStart, keyEnd } = of as { readonly keyStart?: unknown; readonly keyEnd?: unknown };
+  return { ...(keyStart === true && { keyStart }), ...(keyEnd === true && { keyEnd }) };
+}
+
 export function keyIn({ meta }: Pick<WireItem, 'meta'>): WireKey {
   const { key, keyStart, keyEnd, state } = fieldsOf(meta);
   return {
