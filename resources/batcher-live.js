@@ -37,7 +37,7 @@
     return `${text('waits', { rate, wait: settings.maxWaitMs, size })}${measured}`;
   }
 
-  /** Of the one dialog of a batcher that can be open. */
+  /** The timer of the open dialog: only one batcher's dialog can be open. */
   let timer = null;
 
   function close() {

@@ -22,7 +22,7 @@
   /** The selected nodes of a type that can be changed. */
   function selected(type) {
     const { nodes = [] } = RED.view.selection();
-    // Of exec nodes, those that run Python.
+    // Only those exec nodes that run Python.
     const isMeant = (node) =>
       node.type === type || (type === 'function' && node.type === 'exec' && /\bpython/.test(node.command));
     return RED.workspaces.isLocked() ? [] : nodes.filter(isMeant);

@@ -47,7 +47,7 @@ export function listen(address, on) {
       await read(response.body, on.event);
       return 'ended';
     } catch {
-      // Whatever broke, the next try shows whether it still does.
+      // The next try shows whether the fault is gone.
     }
     return 'lost';
   }

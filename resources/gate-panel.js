@@ -79,7 +79,7 @@ function watch(node, form) {
   return setInterval(look, INTERVAL_MS);
 }
 
-/** Of the one dialog of a gate that can be open. */
+/** The timer of the open dialog: only one gate's dialog can be open. */
 let timer = null;
 
 function open(node, form) {

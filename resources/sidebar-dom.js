@@ -71,7 +71,7 @@ export function list(parent, keyOf, make) {
     }
   };
   return (items) => {
-    // Of items with the same key the last one counts.
+    // The last item with a key counts.
     const byKey = new Map(items.map((item) => [keyOf(item), item]));
     keepOnly(byKey);
     let place = parent.firstChild;

@@ -72,7 +72,7 @@ export function makeVerdict(context) {
   const element = el('div', 'verdict', first.element, others, more, slowest);
   const showOthers = listFindings(context, others);
   const showFolded = listFindings(context, folded);
-  // Of the view that is shown: the button leads to its node.
+  // The slowest stage's node in the view on display: the button leads to it.
   let slowestNode = null;
   slowest.addEventListener('click', () => context.reveal(slowestNode));
   const update = ({ verdict, slowestStage, runtimes }) => {

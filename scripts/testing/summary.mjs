@@ -1,4 +1,4 @@
-// What a run prints at its end: its time by part, the tests that were skipped and why, and each failure with the
+// Prints the end of a run: its time by part, the tests that were skipped and why, and each failure with the
 // command that runs that test alone.
 import { timeOf } from './progress.mjs';
 

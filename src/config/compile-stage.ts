@@ -74,7 +74,7 @@ const ON_HOSTS = 'worker hosts choose their number of workers, with --workers: g
 /** Makes the paths of files absolute, and throws if there is no such file; those of known models lead to their folders. */
 type ResolvePaths = (path: string, of?: 'model') => string;
 
-/** What `idleMs` 0 stands for. */
+/** The idle time that `idleMs` 0 stands for. */
 const USUAL_IDLE_MS = 600_000;
 
 /**

@@ -161,7 +161,7 @@ export interface BrokerPlace {
   readonly tls: Readonly<Record<string, unknown>> | null;
 }
 
-/** Where worker hosts find a remote stage. */
+/** The place at which worker hosts find a remote stage. */
 export interface RemotePlace extends Omit<BrokerPlace, 'queue'> {
   /** Name of the runtime, by which hosts choose. */
   readonly runtime: string;

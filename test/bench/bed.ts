@@ -27,7 +27,7 @@ export interface BedStage {
   readonly isolation?: 'process' | 'thread';
   /** Results that it keeps; see `CacheSettings`. */
   readonly cache?: number;
-  /** Where worker hosts find it; default: it has local workers. */
+  /** The place at which worker hosts find it; default: it has local workers. */
   readonly remote?: RemotePlace;
 }
 

@@ -122,7 +122,7 @@ function stagesOf(model: string): Readonly<Record<string, BedStage>> {
 interface Row {
   readonly name: string;
   readonly perSecond: number;
-  /** Of the worker, in microseconds. */
+  /** The worker's time on its core, in microseconds. */
   readonly cpu: number;
   readonly runs: number;
   /** Tokens that its model computes for each token of a text. */

@@ -97,7 +97,7 @@ export interface Offered {
 }
 
 /**
- * Sends at a rate, and waits for the last answer. What counts are results that come after the queues have had time to
+ * Sends at a rate, and waits for the last answer. Only results count that come after the queues have had time to
  * fill and before the last request is sent; a request that is refused at once, or ends in an error, does not count.
  */
 export async function openLoop(

@@ -1,4 +1,4 @@
-/** Part g: many senders and a metric that is seconds old, under this gate and under ones that ask it at each poll. */
+/** Part g: many senders and a metric that is seconds old, under this gate and under gates that ask it at each poll. */
 import { gated, type MakeEntry, openOrClosed, quotaEachPoll, type Scene, simulate } from '../gate/senders.ts';
 import { atMost, type Budget, figure, type Part, type PartResult, type Table } from './report.ts';
 

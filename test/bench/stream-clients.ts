@@ -1,7 +1,7 @@
 /** Clients of endpoints that answer in parts: how long the first part takes, and clients that stop reading. */
 import { Agent, type IncomingMessage, request } from 'node:http';
 
-/** What the modelet makes: parts of so many bytes, one each `ms`. */
+/** The stream that the modelet makes: parts of so many bytes, one each `ms`. */
 export interface Asked {
   readonly parts: number;
   readonly ms: number;

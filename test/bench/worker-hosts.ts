@@ -29,7 +29,7 @@ const LONE = 100;
 /** Bytes of a batch, and of its result. */
 const SIZES = [64, 4096, 16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024] as const;
 
-/** What the benchmark has started and must end. */
+/** Everything that the benchmark has started and must end. */
 class Started {
   readonly #ends: (() => unknown)[] = [];
 

@@ -115,5 +115,5 @@ test("ONNX's own node tests pass, or have a reason", { skip }, async (t) => {
   assert.ok(passed >= LEAST_PASSED, `${passed} pass`);
 });
 
-/** Of 1,884 with onnx 1.23.2 and onnxruntime 1.30. Python's runtime passes 23 more, all with sequences. */
+/** There are 1,884 with onnx 1.23.2 and onnxruntime 1.30. Python's runtime passes 23 more, all with sequences. */
 const LEAST_PASSED = 1350;

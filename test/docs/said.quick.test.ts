@@ -1,4 +1,4 @@
-/** What Node-RED's half says in English, in the other languages of the editor: resources/said.js with its tables. */
+/** The editor translates the English sentences of Node-RED's half: resources/said.js with its tables. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What a stream writes: by a clock that the test moves, to a real client. */
+/** A stream writes to a real client, by a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
@@ -95,7 +95,7 @@ test('no comment comes for a client that does not read, after an error, or behin
   assert.equal(late.hasEnded, true);
 });
 
-/** What a client of OpenAI's API gets of these parts and the end. */
+/** Returns the bytes that a client of OpenAI's API gets of these parts and the end. */
 async function chat(t: TestContext, body: object, parts: readonly unknown[], end: unknown): Promise<string> {
   const { response, text } = await responseTo(t);
   const stream = streamOn(response, new FakeClock(), { format: 'openai' }, body);

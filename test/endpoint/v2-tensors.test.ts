@@ -33,7 +33,7 @@ function outputsOf(result: unknown, request: InferRequest = ALL): AnsweredOutput
   return (JSON.parse(body.subarray(0, jsonLength ?? body.length).toString()) as { outputs: AnsweredOutput[] }).outputs;
 }
 
-/** What a stage that repeats its input would return. */
+/** Returns the result of a stage that repeats its input. */
 function throughTheRuntime({ input }: InferRequest): unknown {
   return decodePayload(encodePayload(input, { blame: 'invalid_input', maxBytes: 1024 * 1024 }));
 }

@@ -1,4 +1,4 @@
-/** What the tests of forks and of lists share: stages whose values show their way, and the outcome with its report. */
+/** Shared by the tests of forks and of lists: stages whose values show their way, and the outcome with its report. */
 import assert from 'node:assert/strict';
 import type { Payload } from '../../src/core/model.ts';
 import type { GatherReport } from '../../src/core/routes/gather.ts';

@@ -48,7 +48,7 @@ test('a queue with too many bytes holds back the stage before it until there is 
   const bytesOf2 = (): number | undefined => rig.engine.status().stages[1]?.queueBytes;
   await rig.submit(upTo(6), { payload });
   while (rig.pool(1).held().length > 0) await pass();
-  // What stage 1 had when the queue became full comes as well.
+  // The items that stage 1 had when the queue became full come as well.
   assert.deepEqual([rig.queueOf(1), rig.queueOf(2), bytesOf2()], [2, 3, 3 * 600 * 1024]);
   await answer(rig, 2);
   assert.deepEqual(rig.pool(1).held(), []);

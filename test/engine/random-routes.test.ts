@@ -43,7 +43,7 @@ class DrawnRig extends Rig {
     }
   }
 
-  /** What came out, by request: a value, or null for an error. */
+  /** The outcome of each request: a value, or null for an error. */
   get results(): Map<number, unknown> {
     return new Map(this.outcomes.map(({ id, ok, payload }) => [id, ok ? decodePayload(payload) : null]));
   }

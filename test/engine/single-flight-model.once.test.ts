@@ -1,5 +1,5 @@
 /**
- * Whatever happens in whatever order at a stage that keeps results: each request settles once, with what its own input
+ * A stage that keeps results, under random events in random order: each request settles once, with what its own input
  * makes; nothing that an older modelet made goes to a request that came after it; the bounds hold; one input runs once
  * at a time.
  */

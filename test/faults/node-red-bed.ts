@@ -55,7 +55,7 @@ type Counts = Readonly<Record<string, number>>;
 interface Tally {
   /** Requests that have settled, by how they ended. */
   readonly settled: Counts;
-  /** Of these, and of those on their way: whose clients do not tell. */
+  /** Requests, settled or on their way, whose clients do not report an outcome. */
   readonly left: number;
 }
 

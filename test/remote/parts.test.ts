@@ -24,7 +24,7 @@ interface Ends {
   readonly clock: FakeClock;
   readonly sent: SentParts;
   readonly received: ReceivedParts;
-  /** What the runtime has got: the parts, and the loss of a batch. */
+  /** Events of the runtime: the parts, and the loss of a batch. */
   readonly log: string[];
   /** Parts that the host may forget. */
   readonly taken: number[];

@@ -41,7 +41,7 @@ function picture(width: number, height: number): { data: Uint8Array; width: numb
   return { data, width, height, channels: 3 };
 }
 
-/** What the libraries make of `picture(61, 47)`, pixel by pixel: made with Pillow 13 and OpenCV 5. */
+/** `picture(61, 47)` as the libraries resize it, pixel by pixel: made with Pillow 13 and OpenCV 5. */
 const BY_PILLOW =
   'EBX+JRX8PBX5UxX2aRX0gBXxlxXurBXsFzj8LDj1QzjuWjjncDjghzjZnjjSszjLH1/5NF/uS1/iYl/WeF/Kj1+9pl+xu1+mJ4f2PIfnU4fWaofFgIezl4eiroeRw4eCL670RK7gW67Jcq6ziK6dn66Htq5xy65dNtHxS9HZYtG/edGkj9GJptFvvdFU0tE8';
 const BY_PILLOW_BICUBIC =

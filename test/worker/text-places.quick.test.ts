@@ -1,4 +1,4 @@
-/** Where in a text the words stand that a tokenizer makes of it. */
+/** The places in a text of the words that a tokenizer makes of it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Spans } from '../../src/runtime/worker/tasks/spans.ts';

@@ -34,7 +34,7 @@ export interface Fork<Id = number> {
 
 export interface Choice<Id = number> {
   readonly kind: 'choice';
-  /** Where in the value to look; empty: the value itself. */
+  /** Path in the value to look at; empty: the value itself. */
   readonly path: readonly string[];
   /** At least one; the last holds for every value. */
   readonly rules: readonly ChoiceRule[];

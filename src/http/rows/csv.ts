@@ -49,7 +49,7 @@ export function csvRowsOf(text: string): unknown[] {
 class CsvTable {
   #reader: RowReader | null = null;
   #names: readonly string[] | null = null;
-  /** What has come of the first row, whose delimiter is not known yet. */
+  /** The received part of the first row, whose delimiter is not known yet. */
   #first = '';
 
   *read(chunk: string): Generator<unknown> {

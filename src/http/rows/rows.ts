@@ -14,7 +14,7 @@ import type { EndpointRequest, EndpointRuntime } from '../served-endpoint.ts';
 /** A row, or the error of a row that cannot be read. */
 export type RowInput = Payload | ModeletError;
 
-/** What becomes of all rows, in order; or the error of their request as a whole. */
+/** Outcomes of all rows, in order; or the error of their request as a whole. */
 export type RowsOutcome = Outcome<readonly Outcome<Payload>[]>;
 
 /** Rows of a client's request, and its answer. */

@@ -1,7 +1,7 @@
 /**
- * Writes results in parts to HTTP clients. Where a stage, or its collector, leads directly to an HTTP response or a stream
+ * Writes results in parts to HTTP clients. If a stage, or its collector, leads directly to an HTTP response or a stream
  * response, the pipeline itself writes the parts as at a compiled endpoint. The messages reach the node all the same, and
- * it must not write any more. Where other nodes lie between, a stream response writes the messages that reach it.
+ * it must not write any more. If other nodes lie between, a stream response writes the messages that reach it.
  */
 import type { ServerResponse } from 'node:http';
 import type { AnswerSpec, StreamSpec } from '../../core/endpoints.ts';

@@ -71,7 +71,7 @@ export function startProcessWorker(
 const OOM_SCORE = 500;
 const HIGHEST_OOM_SCORE = 1000;
 
-/** Where memory is short, makes Linux kill a worker, which costs its items, before the engine or Node-RED. */
+/** Makes Linux, when memory is short, kill a worker, which costs its items, before the engine or Node-RED. */
 function diesFirst(pid: number | null): void {
   try {
     const own = Number(readFileSync('/proc/self/oom_score_adj', 'utf8'));

@@ -38,7 +38,7 @@ export interface SubmitRequest extends Caller {
   readonly sticky?: number;
   /** Hash of the request's key. Default: none. */
   readonly key?: number;
-  /** What it adds to the cost of a batch. Default: not known. */
+  /** Its share of a batch's cost. Default: not known. */
   readonly cost?: number;
   /** JSON of the message properties, other than the payload, that stages may read. */
   readonly meta: Uint8Array | null;

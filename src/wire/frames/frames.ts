@@ -88,7 +88,7 @@ export type ItemFrame =
 
 export type Frame = ControlFrame | ItemFrame;
 
-/** What a worker says about the run of a batch. */
+/** A worker's report about the run of a batch. */
 export interface BatchRunReport {
   readonly runMs: number;
   /** How often the model ran: calls of `predict`, or runs of the session of an ONNX model. 0: not known. */

@@ -14,7 +14,7 @@ export const SNAPSHOTS_ROOM: number = 256 * 1024 * 1024;
 /** The meta of a reply whose key has no state any more. */
 export const NO_STATE: Uint8Array = Uint8Array.of(CODEC.none);
 
-/** What the meta of an item tells of its key. */
+/** The key of an item, as its meta has it. */
 export interface WireKey {
   /** Blank: the item has none. */
   readonly key: string;

@@ -14,7 +14,7 @@ const READING = JSON.stringify({
   note: 'about 200 bytes',
 });
 
-/** What the peers take without a check. */
+/** The schema that the peers do not check. */
 const SCHEMA = JSON.stringify({
   type: 'object',
   required: ['sensor', 'values'],

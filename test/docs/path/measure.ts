@@ -25,7 +25,7 @@ export interface Step {
 
 /** Requests of a way, one after the other. */
 const REQUESTS = 20;
-/** Share of these in which a function on the path runs. What follows an answer may run with the next request. */
+/** Share of these in which a function on the path runs. Work after an answer may run with the next request. */
 const MOST = 0.7;
 /** Later than every call of a request. */
 const LATE_NS = 10n ** 15n;

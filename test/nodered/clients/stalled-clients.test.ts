@@ -220,7 +220,7 @@ for (const [language, path, make] of [
     assert.equal(pids.length, 3);
     const allBytes = (): number => pids.reduce((sum, pid) => sum + residentBytes(pid), 0);
     const [many, few] = [400, 20];
-    // What streams need while all are read is no growth.
+    // Memory that streams need while all are read is no growth.
     const warm = Array.from({ length: 32 }, (_, n) => new Streaming(path, `warm${n}.`, 100));
     await until('they have begun', () => warm.every(({ hasBegun }) => hasBegun));
     for (const one of warm) one.read();

@@ -71,7 +71,7 @@ describe('deploys under load', () => {
 
   after(() => agent.destroy());
 
-  /** What the state of each key has counted, over all tests: nothing here ends the worker that has it. */
+  /** Counts of each key's state, over all tests: nothing here ends the worker that has it. */
   const counted = new Map<string, number[]>();
 
   function assertEachCounted(): void {

@@ -27,7 +27,7 @@ const OBEY = `
   if (order === 'hold') await (async () => {${gate.code()}})();
   return { by: ctx.stage, from: input?.by ?? null, got: Object.keys(input ?? {}).sort(), orders: input?.orders, kind: input?.kind };`;
 
-/** Where messages come out. `looked` is a debug node beside the way. */
+/** The nodes at which messages come out. `looked` is a debug node beside the way. */
 const ENDS = ['results', 'errors', 'caught'] as const;
 
 type Orders = Readonly<Record<string, string>>;

@@ -31,7 +31,7 @@ const catalog = JSON.parse(
 
 const SOURCES = ['inline', 'file', 'python-code', 'python', 'onnx', 'module', 'task', 'remote'];
 const CALLS = ['http', 'mqtt', 'button', 'file', 'camera'];
-/** What lacks its file is not ready; a few workers show the same as all. */
+/** A pipeline that lacks its file is not ready; a few workers show the same as all. */
 const COMPLETE = new Set([
   ...SOURCES.map((source) => `${source} http`),
   ...CALLS.map((call) => `inline ${call}`),

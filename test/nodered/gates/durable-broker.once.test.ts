@@ -93,7 +93,7 @@ describe('two Node-REDs with a broker', { skip: WITHOUT_REDIS }, () => {
     redis.restart();
     await Promise.all(ids.slice(COUNT / 2).map((id, n) => accept(id, n)));
     await until('all are done', () => new Set(done().map(({ id }) => id)).size === COUNT);
-    // What ran while the server was away was not done twice: its outcome was stored when the server was back.
+    // Jobs that ran while the server was away were not done twice: their outcome was stored when the server was back.
     assert.equal(done().length, COUNT);
     assert.equal(new Set(done().map(({ engine }) => engine)).size, 2, 'both have worked');
     for (const [n, id] of ids.entries()) {

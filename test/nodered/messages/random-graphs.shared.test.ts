@@ -202,7 +202,7 @@ async function sentThrough(way: Way, inputs: readonly number[], fused: boolean):
   await whenIdle(red);
   const [results, errors] = ends.map((messages) => messages.map((msg) => msg['request']));
   assert.deepEqual(sorted([...(results ?? []), ...(errors ?? [])]), sorted(inputs), 'each request has one end');
-  // What a function node has made has other prototypes.
+  // Objects of function nodes have other prototypes.
   const readable = ({ payload }: Message): unknown => JSON.parse(JSON.stringify(payload));
   return new Map(
     ends.flatMap((messages, end) => messages.map((msg) => [msg['request'], end === 0 ? readable(msg) : null])),

@@ -72,7 +72,7 @@ def inner():
     raise ValueError("bad weights")
 `;
 
-  /** What a stage that was asked once wrote to stderr. */
+  /** Returns the lines that a stage wrote to stderr after one request. */
   async function complaints(t: TestContext, stage: Partial<StageSpec>): Promise<string[]> {
     const service = await serve(t, { stages: [{ id: 'says', ...stage }] });
     assert.equal(await service.value(1), 1);

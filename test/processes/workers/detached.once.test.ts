@@ -1,4 +1,4 @@
-/** What a modelet starts in its own session ends with its worker, however that ends. */
+/** A process that a modelet starts in its own session ends with its worker, however that ends. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

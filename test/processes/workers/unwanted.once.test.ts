@@ -165,7 +165,7 @@ describe('a cancelled request', () => {
       assert.equal((await ahead.answer).code, 'cancelled');
       // Behind the cancel on the same way: when this has arrived, so has that.
       const behind = service.ask('behind');
-      // Where the cancelled one has left room in the worker, this one is sent ahead, too.
+      // If the cancelled request has left room in the worker, this one is sent ahead, too.
       await until('the engine has it', () => {
         const { queue, items } = service.stage('stage');
         return queue === 1 || items === before + 2;

@@ -69,7 +69,7 @@ export class KeyLanes {
   #idleMs = 0;
   readonly #snapshots: KeySnapshots = new KeySnapshots();
   readonly #lanes: Map<number, Lane> = new Map();
-  /** Where the queued items are in their lanes. */
+  /** Places of the queued items in their lanes. */
   readonly #nodes: Map<Item, FifoNode<Item>> = new Map();
   readonly #idle: Fifo<Lane> = new Fifo();
   #homes: Home[] = [];

@@ -6,7 +6,7 @@ import { isEmptied, keyIn, withState } from '../../../wire/frames/key-snapshots.
 import type { Item } from './item.ts';
 
 interface Snapshot {
-  /** Of two keys with the same hash, only the key that was answered last has a snapshot. */
+  /** If two keys have the same hash, only the key that was answered last has a snapshot. */
   readonly key: string;
   readonly bytes: Uint8Array;
 }

@@ -1,6 +1,6 @@
 /**
  * Tries a stage: a separate worker loads the modelet, runs one input, and ends with the trial. Nothing starts that
- * worker again, and no engine takes part. Whatever happens, the report comes when the worker's process is gone.
+ * worker again, and no engine takes part. The report always comes when the worker's process is gone.
  *
  *   loading  the worker loads the modelet                            -> running | ending
  *   running  the worker has the input                                -> ending

@@ -58,7 +58,7 @@ export class Sounds {
   }
 }
 
-/** Finds samples in a value; null if it is none of these forms. */
+/** Finds samples in a value; null if it has another form. */
 function samplesIn(value: unknown, rate: number): Sound | null {
   if (isSamples(value)) return { channels: [value], rate };
   if (!isFields(value)) return null;

@@ -139,7 +139,7 @@ export abstract class Modelet<Input = unknown, Output = unknown> {
  * that is cancelled or late takes no further step, and what the modelet still says of it is ignored.
  */
 export interface Sequence<Input = unknown, State = unknown> {
-  /** What `preprocess` returned, or the input. */
+  /** The value that `preprocess` returned, or the input. */
   readonly input: Input;
   /** The modelet's own; undefined in the sequence's first step. */
   state: State | undefined;

@@ -81,7 +81,7 @@ export class PictureReader {
       );
     const { resample, resize } = this.#values;
     if (resample === 'opencv' || (resample === 'auto' && resize === 'letterbox')) return betweenNearest(data, from, to);
-    // Where a side becomes longer, sharp moves the picture by half a pixel.
+    // If a side becomes longer, sharp moves the picture by half a pixel.
     const smaller = { width: Math.min(from.width, to.width), height: Math.min(from.height, to.height) };
     const kernel = KERNELS[String(resample)] ?? 'linear';
     return betweenNearest(await this.#shrunk(data, from, smaller, kernel), smaller, to);

@@ -1,4 +1,4 @@
-/** Where a picture lies in the input of a model: how it gets that size, and how boxes get back. */
+/** Places a picture in the input of a model: gives it that size, and moves boxes back. */
 
 /** The size in pixels. */
 export interface Size {
@@ -34,7 +34,7 @@ export function place(of: Size, input: Size, resize: unknown, share: number): Pl
     const scale = Math.min(...ratios);
     const width = atLeastOne(Math.round(of.width * scale));
     const height = atLeastOne(Math.round(of.height * scale));
-    // Of an odd number of pixels the larger half is behind the picture.
+    // If the number of pixels is odd, the larger half is behind the picture.
     const [left, top] = [input.width - width, input.height - height].map((bars) => Math.round(bars / 2 - 0.1)) as [
       number,
       number,

@@ -130,13 +130,13 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return { ms: Math.round(this.#host.clock.now() - loadedAt), progress };
   }
 
-  /** What it runs at present; null: nothing. */
+  /** Its present run; null if it is idle. */
   get run(): RetiredWorker | null {
     const { runsSince, overdue } = this.work;
     return runsSince === null ? null : { pid: this.process.pid, runsSince, overdue };
   }
 
-  /** What the worker knows of itself. */
+  /** The worker's own part of its status. */
   get status(): Omit<WorkerStatus, 'cpus' | 'restarts' | 'error'> {
     const { process, load, starting, index } = this;
     const { usage, gauges } = this.#facts;

@@ -122,7 +122,7 @@ class Metrics:
         self._declared: Dict[str, Metric] = {}
         # Metrics and keys of the series that have changed since the last report.
         self._changed: Set[Any] = set()
-        # Of each call for itself: an example runs beside the calls of requests.
+        # Separate for each call: an example runs beside the calls of requests.
         self._quiet: ContextVar[bool] = ContextVar("quiet", default=False)
         self._series = 0
         self._dropped = 0
