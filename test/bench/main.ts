@@ -15,6 +15,7 @@ import { lengths } from './lengths.ts';
 import { busyShare } from './measure.ts';
 import { overload } from './overload.ts';
 import { overshoot } from './overshoot.ts';
+import { pictures } from './pictures.ts';
 import { recovery } from './recovery.ts';
 import { type Budget, budgetTable, type Part, renderTable, type Scale } from './report.ts';
 import { responsiveness } from './responsiveness.ts';
@@ -39,6 +40,7 @@ const PARTS: readonly Part[] = [
   continuousBatching,
   streams,
   lengths,
+  pictures,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
