@@ -53,7 +53,7 @@ export type StageSource =
 /** Tasks of known models, by the names of hubs; see config/tasks/tasks.ts. */
 export const TASK_NAMES = [
   ...(['image-classification', 'object-detection', 'zero-shot-image-classification'] as const),
-  ...(['depth-estimation', 'image-feature-extraction'] as const),
+  ...(['image-segmentation', 'depth-estimation', 'image-feature-extraction'] as const),
   ...(['text-classification', 'zero-shot-classification', 'token-classification', 'question-answering'] as const),
   ...(['feature-extraction', 'text-generation'] as const),
   ...(['automatic-speech-recognition', 'audio-classification'] as const),

@@ -91,6 +91,32 @@ describe('a drawing', () => {
     assert.match(svg, /<rect x="0" y="15" width="100" /);
   });
 
+  test('has masks in the colours of their labels, and none that a browser could choke on', async () => {
+    const png = await encodePng({ data: new Uint8Array(6).fill(255), width: 3, height: 2, channels: 1 });
+    const mask = `data:image/png;base64,${png.toString('base64')}`;
+    const svg = await drawResults(
+      [
+        { label: 'cat', score: 0.9, mask },
+        { label: null, score: null, mask },
+      ],
+      on,
+    );
+    assert.match(svg, /^<mask id="mask0"><image width="200" height="100" [^>]*href="data:image\/png;base64,/);
+    const [fill] = /fill="#\w+" opacity="0.5" mask="url\(#mask0\)"/.exec(svg) ?? [];
+    assert.ok(svg.includes(`${fill?.slice(0, 14)} opacity="0.9"/><text`), svg);
+    assert.match(svg, /mask="url\(#mask1\)"\/>.*>cat 90 %<\/text>$/);
+    const huge = Buffer.from(png);
+    huge.writeUInt32BE(50_000, 16);
+    const refused = [
+      `data:image/png;base64,${huge.toString('base64')}`,
+      `${mask}"><script/>`,
+      'https://a.b/c.png',
+      mask.slice(0, 40),
+      7,
+    ];
+    for (const one of refused) assert.equal(await drawResults([{ mask: one }], on), '');
+  });
+
   test('shows depth, and nothing of other results', async () => {
     const depth = Float32Array.from({ length: 6 }, (_, at) => at);
     assert.match(await drawResults({ width: 3, height: 2, depth }, on), /^<image .*href="data:image\/png;base64,/);
@@ -132,6 +158,13 @@ test('annotate draws a box into a file of the same size, and leaves a picture wi
     at(50, 26).some((part) => part > 40),
     `the side of the box: ${at(50, 26)}`,
   );
+  const grey = await encodePng({ data: Uint8Array.of(255, 0), width: 2, height: 1, channels: 1 });
+  const mask = `data:image/png;base64,${grey.toString('base64')}`;
+  const masked = await annotate(black, [{ label: null, score: null, mask }], { format: 'png' });
+  const [left, right] = [10, 50].map((x) => (20 * 60 + x) * 3);
+  const colours = await sharp(masked).raw().toBuffer();
+  assert.ok(Math.max(...colours.subarray(left, Number(left) + 3)) > 40, 'the thing is on the left');
+  assert.deepEqual([...colours.subarray(right, Number(right) + 3)], [0, 0, 0]);
   const bare = await annotate(black, 'no results');
   assert.deepEqual(pictureHead(bare), { type: 'image/jpeg', width: 60, height: 40 });
   await assert.rejects(annotate('no picture!', []), { code: 'invalid_input' });

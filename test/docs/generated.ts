@@ -66,6 +66,7 @@ const FORMS: Readonly<Record<TaskForm, string>> = {
   scores: '`[{label, score}]`',
   ranking: '`[{label, score}]`',
   boxes: '`[{label, score, box: {xmin, ymin, xmax, ymax}}]`',
+  masks: '`[{label, score, mask}]`, a mask as a PNG file',
   depth: '`{width, height, depth}`: a number for each pixel',
   embedding: 'a vector',
   entities: '`[{label, score, word}]`',

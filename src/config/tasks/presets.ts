@@ -7,7 +7,7 @@ import { compilePayloadSchema } from '../payload-schema.ts';
 import { GIVES_NAMES, type Gives, type OnnxPresets, TAKES_NAMES, type Takes } from '../stage-source.ts';
 import { invalid } from '../validate.ts';
 import { defaultsOf, MAX_MEGAPIXELS, shownOptions } from './task-options.ts';
-import { TASKS, type TaskOption } from './tasks.ts';
+import { share, TASKS, type TaskOption } from './tasks.ts';
 
 type PresetOptions = Readonly<Record<string, TaskOption>>;
 
@@ -24,10 +24,6 @@ const choice = (description: string, ...of: readonly [string, ...string[]]): Tas
 });
 const numbers = (description: string): TaskOption => ({
   ...{ type: 'array', items: { type: 'number' }, default: [] },
-  description,
-});
-const share = (description: string, by: number): TaskOption => ({
-  ...{ type: 'number', minimum: 0, maximum: 1, default: by },
   description,
 });
 const OUTPUT: TaskOption = {

@@ -23,6 +23,7 @@ export type TaskForm =
   | 'scores'
   | 'ranking'
   | 'boxes'
+  | 'masks'
   | 'depth'
   | 'embedding'
   | 'entities'
@@ -88,6 +89,10 @@ const template = (by: string): TaskOption => ({
   ...{ type: 'string', default: by },
   description: 'The sentence that the model compares; {} stands for a label',
 });
+export const share = (description: string, by: number): TaskOption => ({
+  ...{ type: 'number', minimum: 0, maximum: 1, default: by },
+  description,
+});
 const NORMALIZE: TaskOption = { type: 'boolean', default: true, description: 'Whether a vector gets the length 1' };
 const pooling = (...of: readonly string[]): TaskOption => ({
   ...{ type: 'string', enum: of, default: of[0] as string },
@@ -107,12 +112,7 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
   'object-detection': {
     input: 'picture',
     files: [PROCESSOR],
-    options: {
-      threshold: {
-        ...{ type: 'number', minimum: 0, maximum: 1, default: 0.5 },
-        description: 'Least score of an object',
-      },
-    },
+    options: { threshold: share('Least score of an object', 0.5) },
     together: true,
     names: {},
     form: 'boxes',
@@ -135,6 +135,27 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
     names: { template: 'hypothesis_template' },
     form: 'scores',
     result: SCORES,
+  },
+  'image-segmentation': {
+    input: 'picture',
+    files: [PROCESSOR],
+    options: {
+      threshold: share('Least score of a thing; models that give no scores leave none out', 0.5),
+      leastVisible: share('Least share of a thing that others leave visible; below, it is left out', 0.8),
+    },
+    // The library takes one picture at a time.
+    together: false,
+    names: { threshold: 'threshold', leastVisible: 'overlap_mask_area_threshold' },
+    form: 'masks',
+    result: listOf({
+      label: { type: ['string', 'null'], description: 'null: the model has one mask and no name for it' },
+      score: { ...score, type: ['number', 'null'], description: 'From 0 to 1. null: the model gives none' },
+      mask: {
+        ...{ type: 'string', contentEncoding: 'base64', contentMediaType: 'image/png' },
+        description:
+          'A grey PNG of the size of the picture as a person sees it, as a data URL: white where the thing is',
+      },
+    }),
   },
   'depth-estimation': {
     input: 'picture',

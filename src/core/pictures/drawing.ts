@@ -1,5 +1,5 @@
 /**
- * Draws results over a picture, as SVG: boxes with their labels and scores, labels with bars, depth. The results come from
+ * Draws results over a picture, as SVG: boxes with their labels and scores, masks, labels with bars, depth. The results come from
  * models and messages, so that a label may hold anything: it becomes text, never markup.
  */
 import { hashOf } from '../text.ts';
@@ -24,19 +24,28 @@ interface LabelBox extends LabelScore {
   readonly bottom: number;
 }
 
+interface LabelMask extends LabelScore {
+  /** Data URL of a PNG file: white where the thing is. */
+  readonly href: string;
+}
+
 /** Colours that people with a colour vision deficiency can tell apart, each readable below white letters. */
 const COLOURS = ['#0072b2', '#b34a00', '#007a5a', '#a8327d', '#6a4fb3', '#8a6d00', '#c0392b', '#3d5a6c'];
 const MOST_BOXES = 200;
+const MOST_MASKS = 50;
 const MOST_BARS = 5;
 const LONGEST_LABEL = 40;
 /** Pixels on the longer side of a drawn depth. */
 const DEPTH_SIDE = 320;
+const MASK = /^data:image\/png;base64,([A-Za-z0-9+/]{32})[A-Za-z0-9+/]*={0,2}$/;
 
 /** Returns the elements of the drawing; '' if the results have no form that can be drawn. */
 export async function drawResults(results: unknown, on: DrawnOn): Promise<string> {
   if (Array.isArray(results)) {
     const boxes = results.slice(0, MOST_BOXES).flatMap((one) => boxOf(one) ?? []);
     if (boxes.length > 0) return boxes.map((box) => drawBox(box, on)).join('');
+    const masks = results.slice(0, MOST_MASKS).flatMap((one) => maskOf(one, on) ?? []);
+    if (masks.length > 0) return drawMasks(masks, on);
     const labels = results.slice(0, MOST_BARS).flatMap((one) => labelOf(one) ?? []);
     return labels.map((one, at) => drawBar(one, at, on)).join('');
   }
@@ -90,13 +99,42 @@ function drawBox(box: LabelBox, { width, height, letters }: DrawnOn): string {
   return frame + drawWords(said, { x, y, ...plate }, colour, letters);
 }
 
-function drawBar(one: LabelScore, at: number, { width, letters }: DrawnOn): string {
-  const said = wordsOf(one);
+/** A mask may be smaller than the picture, but not larger: what shows the drawing decodes it. */
+function maskOf(value: unknown, { width, height }: DrawnOn): LabelMask | null {
+  const href = isObject(value) ? value['mask'] : null;
+  const [, head] = (typeof href === 'string' && MASK.exec(href)) || [];
+  if (head === undefined) return null;
+  const bytes = Buffer.from(head, 'base64');
+  const pixels = bytes.readUInt32BE(16) * bytes.readUInt32BE(20);
+  return pixels > width * height ? null : { ...(labelOf(value) ?? { label: '', score: null }), href: href as string };
+}
+
+/** Draws each mask in the colour of its label, half transparent, and over all of them their labels. */
+function drawMasks(masks: readonly LabelMask[], on: DrawnOn): string {
+  const size = `width="${on.width}" height="${on.height}"`;
+  const things = masks.map(({ href, label }, at) => {
+    const mask = `<mask id="mask${at}"><image ${size} preserveAspectRatio="none" href="${href}"/></mask>`;
+    return `${mask}<rect ${size} fill="${colourOf(label)}" opacity="0.5" mask="url(#mask${at})"/>`;
+  });
+  const said = masks.filter((one) => wordsOf(one) !== '').slice(0, MOST_BARS);
+  return things.join('') + said.map((one, at) => drawName(one, at, on)).join('');
+}
+
+function drawName(one: LabelScore, at: number, on: DrawnOn): string {
+  return drawWords(wordsOf(one), lineOf(one, at, on), colourOf(one.label), on.letters);
+}
+
+function lineOf(one: LabelScore, at: number, { width, letters }: DrawnOn): Place {
   const high = letters * 1.5;
-  const place = { x: 0, y: at * high, wide: Math.min(width, widthOf(said) * letters + letters * 0.6), high };
+  return { x: 0, y: at * high, wide: Math.min(width, widthOf(wordsOf(one)) * letters + letters * 0.6), high };
+}
+
+function drawBar(one: LabelScore, at: number, on: DrawnOn): string {
+  const { width, letters } = on;
+  const place = lineOf(one, at, on);
   const share = round(width * Math.max(0, Math.min(1, one.score ?? 0)));
-  const bar = `<rect x="0" y="${round(place.y)}" width="${share}" height="${round(high)}" fill="${colourOf(one.label)}" opacity="0.6"/>`;
-  return bar + drawWords(said, place, '#000000', letters, 0.45);
+  const bar = `<rect x="0" y="${round(place.y)}" width="${share}" height="${round(place.high)}" fill="${colourOf(one.label)}" opacity="0.6"/>`;
+  return bar + drawWords(wordsOf(one), place, '#000000', letters, 0.45);
 }
 
 interface Place {

@@ -21,7 +21,7 @@ interface Composer {
 }
 
 /**
- * Draws boxes with labels, labels with bars, or depth, in the forms that known models give, into a picture.
+ * Draws boxes with labels, masks, labels with bars, or depth, in the forms that known models give, into a picture.
  * @param picture the bytes of a file, base64, a data URL, `{data, width, height, channels}`, or an object of sharp or Jimp
  * @param results anything else than these forms leaves the picture as it is
  * @returns the bytes of a picture file, a Buffer

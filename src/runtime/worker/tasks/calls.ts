@@ -2,7 +2,7 @@
 
 import type { TaskName } from '../../../config/stage-source.ts';
 import type { RequestOptions, TaskValues } from '../../../config/tasks/task-options.ts';
-import { TASKS } from '../../../config/tasks/tasks.ts';
+import { TASKS, type TaskForm } from '../../../config/tasks/tasks.ts';
 import { asError } from '../../../core/errors.ts';
 import type { RequestMeta } from '../modelet/modelet.ts';
 import { detect } from './detect.ts';
@@ -78,7 +78,7 @@ export class TaskCalls {
         namedOptions(this.#task, found === undefined ? options : { ...options, language: found }),
       ];
       const answer = await this.#pipeline(...given);
-      const results = RESULTS[form as Exclude<typeof form, 'words' | 'boxes'>](answer, values, options);
+      const results = await RESULTS[form as Exclude<typeof form, 'words' | 'boxes'>](answer, values, options);
       return found === undefined ? results : results.map((result) => ({ ...(result as object), language: found }));
     } catch (thrown) {
       const error = asError(thrown);
@@ -100,16 +100,16 @@ function questions(inputs: readonly AskedQuestion[], options: TaskValues): strin
 export function namedOptions(task: TaskName, options: TaskValues): object {
   const { names, form } = TASKS[task];
   const named = Object.entries(names).map(([name, inLibrary]) => [inLibrary, options[name]] as const);
-  return {
-    ...Object.fromEntries(named),
-    ...(form === 'entities' || form === 'transcript' || form === 'embedding' ? derived(form, options) : {}),
-  };
+  return { ...Object.fromEntries(named), ...derived(form, options) };
 }
 
 /** Returns options of the library that are no option of a task as they stand. */
-function derived(form: 'entities' | 'transcript' | 'embedding', options: TaskValues): object {
+function derived(form: TaskForm, options: TaskValues): object {
+  // Without this, the library warns of each picture.
+  if (form === 'masks') return { label_ids_to_fuse: new Set() };
   if (form === 'entities') return { aggregation_strategy: options['group'] ? 'simple' : 'none', ignore_labels: [] };
   if (form === 'embedding') return options['pooling'] === 'pooler' ? { pool: true } : {};
+  if (form !== 'transcript') return {};
   const { language, translate, timestamps, chunkSeconds } = options;
   return {
     ...(language ? { language } : {}),

@@ -24,6 +24,12 @@ export interface RawImage {
   readonly height: number;
 }
 
+/** A picture of the library with its pixels. */
+export interface PixelImage extends RawImage {
+  readonly data: ArrayLike<number>;
+  readonly channels: number;
+}
+
 /** An array of numbers of the library. */
 export interface LibraryTensor {
   readonly dims: readonly number[];

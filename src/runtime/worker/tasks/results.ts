@@ -1,9 +1,10 @@
 /** Makes the result of one request of what the library answers: plain JSON and typed arrays, in the forms of the table of tasks. */
 import type { TaskValues } from '../../../config/tasks/task-options.ts';
 import type { TaskForm } from '../../../config/tasks/tasks.ts';
+import { encodePng } from '../../../core/pictures/png.ts';
 import { normalized, pool } from '../presets/vectors.ts';
 import type { AskedQuestion } from './inputs.ts';
-import type { LibraryTensor, RawImage } from './library.ts';
+import type { LibraryTensor, PixelImage, RawImage } from './library.ts';
 import { Spans } from './spans.ts';
 
 type Scored = { readonly label: string; readonly score: number };
@@ -11,6 +12,12 @@ type Scored = { readonly label: string; readonly score: number };
 interface Ranking {
   readonly labels: readonly string[];
   readonly scores: readonly number[];
+}
+
+interface Segment {
+  readonly label: string | null;
+  readonly score: number | null;
+  readonly mask: PixelImage;
 }
 
 interface Entity {
@@ -31,7 +38,7 @@ interface Transcript {
 }
 
 /** Splits an answer into those of its inputs, and makes each a result. For words see generate.ts, for boxes detect.ts. */
-type MakeResults = (answer: unknown, inputs: readonly unknown[], options: TaskValues) => unknown[];
+type MakeResults = (answer: unknown, inputs: readonly unknown[], options: TaskValues) => unknown[] | Promise<unknown[]>;
 
 const each =
   <One>(make: (one: One) => unknown): MakeResults =>
@@ -44,6 +51,8 @@ const asList = <One>(one: One | readonly One[]): readonly One[] => (Array.isArra
 export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words' | 'boxes'>, MakeResults>> = {
   scores: each((one: Scored | readonly Scored[]) => asList(one).map(({ label, score }) => ({ label, score }))),
   ranking: each(({ labels, scores }: Ranking) => labels.map((label, at) => ({ label, score: scores[at] }))),
+  // One picture is in a call.
+  masks: async (answer) => [await Promise.all((answer as readonly Segment[]).map(maskOf))],
   depth: (answer, inputs) =>
     (answer as readonly { readonly predicted_depth: LibraryTensor }[]).map(({ predicted_depth: depth }, at) => {
       const { width, height } = inputs[at] as RawImage;
@@ -64,6 +73,11 @@ export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words' | 'boxes'>, Make
     }),
   })),
 };
+
+async function maskOf({ label, score, mask }: Segment): Promise<object> {
+  const png = await encodePng(mask);
+  return { label, score, mask: `data:image/png;base64,${png.toString('base64')}` };
+}
 
 /**
  * Returns the words with a label. The library gives the others, too, labelled O: they part groups as in Python, and each
