@@ -1,5 +1,5 @@
 /** Follows the wires of a graph: which nodes a message reaches, and which of them handles an error. Pure. */
-import { type Graph, type GraphNode, isPipelineNode, type TransparentNode } from './graph.ts';
+import { type Graph, type GraphNode, isPipelineNode, type JoinNode, type TransparentNode } from './graph.ts';
 
 /** Any node that a message stops at. */
 export type Target = Exclude<GraphNode, TransparentNode>;
@@ -94,8 +94,8 @@ export type ErrorHandler =
 
 /**
  * Returns the own catch output of a gate or a node that gathers branches, if it is wired; else the nearest node
- * downstream that gathers branches or is a collector with a wired catch output. Without such a node, or with a tie, returns
- * Catch nodes.
+ * downstream that gathers its branches or is a collector with a wired catch output. Without such a node, or with a tie,
+ * returns Catch nodes.
  */
 export function findHandler(graph: Graph, failing: string): ErrorHandler {
   const node = graph.get(failing);
@@ -103,15 +103,32 @@ export function findHandler(graph: Graph, failing: string): ErrorHandler {
   const [id, ...others] = nearestWhere(
     graph,
     failing,
-    (at) => (at.kind === 'collector' && at.catches && hasCatchOutput(at)) || isUsableJoin(at),
+    (at) => (at.kind === 'collector' && at.catches && hasCatchOutput(at)) || gathersFor(graph, failing, at),
   );
   if (id === undefined) return { kind: 'catch', tie: [] };
   if (others.length > 0) return { kind: 'catch', tie: [id, ...others] };
   return { kind: graph.get(id)?.kind === 'join' ? 'join' : 'collector', id };
 }
 
-function isUsableJoin(node: GraphNode): boolean {
+function isUsableJoin(node: Target): node is JoinNode {
   return node.kind === 'join' && node.invalid === null;
+}
+
+/**
+ * Whether a node can gather what comes of a failing one. It cannot if it stands in one of several branches: then the node
+ * that gathers these branches stands around it, and can be reached past it.
+ */
+function gathersFor(graph: Graph, failing: string, node: Target): boolean {
+  if (!isUsableJoin(node)) return false;
+  const start = graph.get(failing);
+  const around = joinsBehind(graph, nextHops(graph, node)).filter((at) => at !== node);
+  const past = around.length === 0 || !start ? [] : joinsBehind(graph, targetsOf(graph, start), node);
+  return !around.some((at) => past.includes(at) && !joinsBehind(graph, nextHops(graph, at)).includes(node));
+}
+
+/** Returns the usable nodes that gather branches on the ways from some nodes. @param end where ways end */
+function joinsBehind(graph: Graph, from: readonly Target[], end?: Target): JoinNode[] {
+  return [...walk(from, (at) => (at === end ? [] : nextHops(graph, at)))].filter(isUsableJoin);
 }
 
 /** Returns the stages and gathering nodes that are the last of each branch in front of a node that gathers branches. */
