@@ -11,7 +11,7 @@ import { decodeFailure } from '../../src/wire/frames/items.ts';
 import { answer, GATHER, leg, only, reportOf, wrapped } from './gathering.ts';
 import { Rig, stage, upTo } from './rig.ts';
 
-const ENCODED = { blame: 'modelet_failed', maxBytes: 1e6 } as const;
+const ENCODED = { blame: 'modelet_failed', maxBytes: 1e7 } as const;
 
 interface Terms extends Partial<ListTerms> {
   readonly partial?: 'error' | 'keep';
@@ -25,8 +25,7 @@ function each(item: Leg, after: Leg = leg([]), terms: Terms = {}): Fork {
 }
 
 /** Stage 1 makes a list of what it gets: 3 becomes [0, 1, 2], and an array stays. The others wrap their inputs. */
-async function rigWith(drawn: Leg, stages: readonly StageDefinition[]): Promise<Rig> {
-  const rig = new Rig();
+async function rigWith(drawn: Leg, stages: readonly StageDefinition[], rig: Rig = new Rig()): Promise<Rig> {
   await rig.apply({ stages, routes: [{ ref: 1, stages: stages.map(({ ref }) => ref), taps: [], leg: drawn }] });
   for (const { ref } of stages)
     rig.pool(ref).makes = (item) => (ref === 1 ? listOf(item.payload) : wrapped(ref, item.payload));
@@ -172,6 +171,39 @@ test('no more items of a list wait than the workers take, so another request is 
   );
 });
 
+test('no more items wait than the queue takes in bytes, and all of them come through', async () => {
+  const batching = { policy: 'greedy', maxBatchSize: 8, maxWaitMs: 0 } as const;
+  const rig = await rigWith(leg([1], each(leg([2]))), [stage(1), stage(2, { batching, queueMb: 1 })]);
+  const large = Array.from({ length: 8 }, (_, index) => String(index).repeat(400_000));
+  await rig.submit([1], value(large));
+  await answer(rig, 1);
+  const sizes: number[] = [];
+  while (rig.outcomes.length === 0) {
+    sizes.push(rig.pool(2).held().flat().length);
+    await answer(rig, 2);
+  }
+  assert.deepEqual(sizes, [3, 3, 2]);
+  const results = decodePayload(only(rig).payload) as { s2: string }[];
+  assert.deepEqual(
+    results.map(({ s2 }) => s2[0]),
+    ['0', '1', '2', '3', '4', '5', '6', '7'],
+  );
+});
+
+test('results that are too large together end the list as soon as they are, and leave nothing', async () => {
+  const rig = await rigWith(leg([1], each(leg([2]))), [stage(1), stage(2)], new Rig(990, 1e9));
+  await rig.submit([1], value(Array.from({ length: 9 }, () => 'x'.repeat(190))));
+  await answer(rig, 1);
+  for (let item = 0; item < 5; item += 1) {
+    assert.deepEqual(rig.outcomes, []);
+    await answer(rig, 2);
+  }
+  const { error } = decodeFailure(only(rig).payload);
+  assert.equal(error.code, 'payload_too_large');
+  assert.equal(error.message, 'the results of 5 of 9 items have 995 bytes; the limit is 990 bytes');
+  assert.equal(rig.engine.status().heldBytes, 0);
+});
+
 test('a list of many items without stages on their way needs no deep stack', async () => {
   const rig = await rigWith(leg([1], each(leg([]), leg([]), { maxItems: 10_000 })), [stage(1)]);
   await rig.submit([10_000]);
@@ -195,6 +227,15 @@ test('a list that no node takes apart goes on whole', async () => {
   await rig.submit([2]);
   await rig.finish();
   assert.equal(Buffer.from(only(rig).payload.bytes).toString(), '{"s2":[0,1]}');
+});
+
+test('a list for another engine leaves as its stage has marked it', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1)], routes: [{ ref: 1, stages: [1], taps: [], keepsLists: true }] });
+  rig.pool(1).makes = (item) => listOf(item.payload);
+  await rig.submit([2]);
+  await answer(rig, 1);
+  assert.deepEqual(only(rig).payload, encodeList([0, 1], ENCODED));
 });
 
 test('lists in lists keep their places, at any sizes and any order of answers, and settle once', async () => {

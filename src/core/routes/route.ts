@@ -76,6 +76,8 @@ export interface Route {
   readonly taps: readonly number[];
   /** The way from stage to stage; absent: one after the other. */
   readonly leg?: Leg;
+  /** Whether a list leaves as its stage has marked it, because another engine takes it apart. Absent: as an array. */
+  readonly keepsLists?: true;
 }
 
 export function legOf({ leg, stages }: Pick<Route, 'leg' | 'stages'>): Leg {

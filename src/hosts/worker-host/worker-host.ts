@@ -164,8 +164,11 @@ export class RemoteWorkerHost {
   #apply(): void {
     const stages = [...this.#stages.values()].map(({ planned }) => planned);
     for (const [entry, row] of this.#rows) if (!row.every((key) => this.#stages.has(key))) this.#rows.delete(entry);
-    const rows = [...this.#rows].map(([entry, row]) => ({ entry, stages: row }));
-    this.#service.apply(stages, [...stages.map(({ id }) => ({ entry: id, stages: [id] })), ...rows]);
+    const rows = [...stages.map(({ id }) => [id, [id]] as const), ...this.#rows];
+    this.#service.apply(
+      stages,
+      rows.map(([entry, row]) => ({ entry, stages: row, keepsLists: true })),
+    );
   }
 
   /** The way through a stage and as many of the following ones as this host serves. */

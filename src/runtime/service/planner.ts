@@ -15,7 +15,7 @@ import type { EndpointSpec, ListenerSpec, PlannedEndpoint } from '../../core/end
 import type { LogRecord } from '../../core/model.ts';
 import { type Leg, type Route, renamed } from '../../core/routes/route.ts';
 
-export interface PlannedRoute {
+export interface PlannedRoute extends Pick<Route, 'keepsLists'> {
   /** Id of the node at which messages enter. */
   readonly entry: string;
   /** Stage ids. */
@@ -71,11 +71,12 @@ export class Planner {
       const chain = route.stages.map(numberOf);
       const taps = [...(route.taps?.keys() ?? [])].map(numberOf);
       const leg = route.leg?.next ? renamed(route.leg, numberOf) : null;
-      const key = `route ${chain.join('>')} tapped at ${taps.join()}`;
+      const lists = route.keepsLists ? ({ keepsLists: true } as const) : {};
+      const key = `route ${chain.join('>')} tapped at ${taps.join()}${route.keepsLists ? ' with lists' : ''}`;
       const ref = this.#number(leg ? `${key} ${JSON.stringify(leg)}` : key);
       const [stage] = chain;
       if (stage === undefined) continue;
-      this.#entries.set(route.entry, { stage, route: { ref, stages: chain, taps, ...(leg ? { leg } : {}) } });
+      this.#entries.set(route.entry, { stage, route: { ref, stages: chain, taps, ...(leg ? { leg } : {}), ...lists } });
     }
     // Several nodes may lead to one route, for example a stage and the batcher before it.
     const distinct = new Map([...this.#entries.values()].map(({ route }) => [route.ref, route]));

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { arrived, numbers, payloads, sendAll } from '../../fixtures/drawn.ts';
+import { arrived, gather, numbers, payloads, sendAll } from '../../fixtures/drawn.ts';
 import { batcher, stage } from '../../fixtures/flow.ts';
 import { useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -44,5 +44,28 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     assert.match(String(error?.error?.message), /seven/);
     // The host reports once a second.
     await until('the badge shows idle workers', () => red.badges.get('batched')?.text === 'idle, 2 workers');
+  });
+
+  test('makes lists, whose items pass stages on hosts and here, and come together in order', async (t) => {
+    const lists = { ...REMOTE, emits: 'list' };
+    const list = { mode: 'list', partial: 'keep' };
+    const { out, failed } = await bed.deploy(
+      stage('cut', 'return Array.from({ length: input }, (_, n) => new Float32Array(n + 1).fill(n));', 'again', lists),
+      // A list in a list: the parts of each item.
+      stage('again', 'return [...input].map((n) => ({ n }));', 'there', lists),
+      stage('there', "if (input.n === 2) throw new Error('two'); return input.n;", 'here', REMOTE),
+      stage('here', 'return input + 1;', 'inner'),
+      gather('inner', 'outer', [], list),
+      gather('outer', 'done', [], list),
+    );
+    bed.host(t);
+    for (const id of ['cut', 'again', 'there']) await bed.ready(id, 1);
+    sendAll(red, 'cut', [4, 0]);
+    const results = payloads(await arrived(out, 2)) as unknown[][];
+    assert.deepEqual(
+      results.sort((a, b) => a.length - b.length),
+      [[], [[1], [2, 2], null, [4, 4, 4, 4]]],
+    );
+    assert.deepEqual(failed, []);
   });
 });

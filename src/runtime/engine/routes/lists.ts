@@ -2,8 +2,8 @@
  * Takes the list that a stage has made apart: each item passes the next stages by itself, and their results become one
  * value again, in the order of the items.
  *
- * Only as many items of a list are on their way as the workers of the stages can run at a time. Another request that comes
- * then waits for one batch, however long the list is.
+ * Only as many items of a list are on their way as the workers of the stages can run at a time, and no more than one beyond
+ * what the queues take. Another request that comes then waits for one batch, however long or large the list is.
  */
 import type { Deadline, Timer } from '../../../core/clock.ts';
 import { asModeletError, ModeletError, prefixed } from '../../../core/errors.ts';
@@ -28,8 +28,9 @@ export function eachItem(item: Item, at: LiveFork, list: ListTerms, host: ForksH
 
 /** Returns the list that a stage has made as it goes on: as any other array, unless it is taken apart there. */
 export function asItGoesOn(item: Item, list: Payload): Payload {
-  const { next } = item.leg;
-  if (!nextStage(item) && next?.kind === 'fork' && next.terms.list) return list;
+  const { next, route } = item.leg;
+  const isTakenApart = next ? next.kind === 'fork' && next.terms.list : route.keepsLists;
+  if (!nextStage(item) && isTakenApart) return list;
   // The worker has checked its size.
   return joinItems(itemsOf(list), { blame: 'modelet_failed', maxBytes: Number.POSITIVE_INFINITY });
 }
@@ -53,6 +54,8 @@ class OpenList implements Branches {
   readonly #open: Map<Item, number> = new Map();
   readonly #ended: Map<number, Ended> = new Map();
   #begun = 0;
+  /** Bytes of the results that have come. */
+  #bytes = 0;
   #isBeginning = false;
   #isWanted = true;
   #timer: Timer | null = null;
@@ -87,7 +90,10 @@ class OpenList implements Branches {
     if (index === undefined || !this.#isWanted || error) this.#host.release(branch);
     if (index === undefined || !this.#isWanted) return;
     this.#ended.set(index, { item: branch, payload, error });
-    if (error && this.#fork.terms.partial === 'error') {
+    if (!error) this.#bytes += payload.bytes.byteLength;
+    if (this.#bytes > this.#host.maxPayloadBytes) {
+      this.#settle(this.#tooLarge());
+    } else if (error && this.#fork.terms.partial === 'error') {
       this.#settle(this.#failed([[index, error]]));
     } else if (this.#ended.size === this.#items.length) {
       const failures = this.#failures();
@@ -114,6 +120,8 @@ class OpenList implements Branches {
     const leg = this.#fork.branches[0] as LiveLeg;
     const most = placesOn(leg);
     while (this.#isWanted && this.#begun < this.#items.length && this.#open.size < most) {
+      // One always goes, and its end lets the next ones go.
+      if (this.#open.size > 0 && isFull(leg)) break;
       const branch = itemOn(leg, this.#item, this.#host.nextNumber(), this.#item);
       branch.payload = this.#items[this.#begun] as Payload;
       this.#open.set(branch, this.#begun);
@@ -149,12 +157,9 @@ class OpenList implements Branches {
     }
   }
 
-  /** @throws ModeletError if the results are too large for the next stage */
+  /** @throws ModeletError if the results are too large together */
   #value(): Payload {
-    const { after } = this.#fork;
-    const goesOn = after.following.length + after.stages.length > 0;
-    const maxBytes = goesOn ? this.#host.maxPayloadBytes : Number.POSITIVE_INFINITY;
-    const options = { blame: 'invalid_input', maxBytes } as const;
+    const options = { blame: 'invalid_input', maxBytes: this.#host.maxPayloadBytes } as const;
     const values = this.#items.map((item, index) => {
       const ended = this.#ended.get(index);
       const result = ended && !ended.error ? ended.payload : NULL;
@@ -168,6 +173,11 @@ class OpenList implements Branches {
       );
     });
     return joinItems(values, options);
+  }
+
+  #tooLarge(): ModeletError {
+    const results = `the results of ${this.#ended.size} of ${this.#items.length} items have ${this.#bytes} bytes`;
+    return new ModeletError('payload_too_large', `${results}; the limit is ${this.#host.maxPayloadBytes} bytes`);
   }
 
   /** Returns the item that took longest; none if none has ended. */
@@ -211,6 +221,11 @@ function placesOn({ stages, next }: LiveLeg): number {
     1,
     behind.reduce((sum, leg) => sum + placesOn(leg), here),
   );
+}
+
+/** Whether a queue in which an item begins a leg has no room. A stage that drops its oldest items always has. */
+function isFull({ stages: [first], following }: LiveLeg): boolean {
+  return (first ? [first] : following).some(({ holdsBack }) => holdsBack);
 }
 
 function byIndex([a]: readonly [number, unknown], [b]: readonly [number, unknown]): number {
