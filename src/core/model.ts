@@ -305,6 +305,8 @@ export interface KeysStatus {
 
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
+  /** The revision of the definition whose code serves; null while older code does. */
+  readonly revision: string | null;
   readonly queue: number;
   readonly queueBytes: number;
   /** Monotonic time at which the oldest item of the queue arrived; null if the queue is empty. */

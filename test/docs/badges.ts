@@ -191,6 +191,11 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'stage',
+    badge: stageBadge(stage({ renewing: true }), RUNTIME),
+    meaning: 'Code was deployed, and its workers start. The old workers serve until the new ones are ready',
+  },
+  {
+    node: 'stage',
     badge: stageBadge(stage({ pinWarnings: ['core 7 is not available'] }), RUNTIME),
     meaning: 'A CPU pin could not be applied: the machine has no such core, or cannot pin',
   },

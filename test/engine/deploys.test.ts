@@ -86,7 +86,8 @@ test('changed code that does not start changes only the status', async () => {
   rig.pool(1).fail('SyntaxError');
   await rig.submit([1]);
   assert.deepEqual(old.held(), [[1]]);
-  assert.equal(rig.engine.status().stages[0]?.successorError, 'SyntaxError');
+  const [status] = rig.engine.status().stages;
+  assert.deepEqual([status?.successorError, status?.revision], ['SyntaxError', null]);
   const bad = rig.pool(1);
   await rig.apply({ stages: [stage(1, { revision: 'r3' })], routes: ONE }, false);
   assert.equal(bad.closes.length, 1);

@@ -33,6 +33,7 @@ export interface EngineDeaths {
 /** The settings of a stage that the snapshot shows. */
 interface ShownStage {
   readonly ref: number;
+  readonly revision: string;
   readonly id: string;
   readonly name: string;
   readonly capacity: number;
@@ -48,10 +49,11 @@ interface ShownPlan {
 
 /** A stage's settings and its status, with times that are good for people instead of those on the monotonic clock. */
 export interface StageSnapshot
-  extends Omit<ShownStage, 'ref'>,
+  extends Omit<ShownStage, 'ref' | 'revision'>,
     Omit<
       StageStatus,
       | 'ref'
+      | 'revision'
       | 'oldestAt'
       | 'leavesAt'
       | 'retryAt'
@@ -63,6 +65,8 @@ export interface StageSnapshot
       | 'scaling'
     >,
     Pick<StageFacts, 'oldestMs' | 'leavesInMs' | 'retryInMs'> {
+  /** Whether the code that was deployed last does not serve yet: older code may. */
+  readonly renewing: boolean;
   /** One sentence that tells why requests wait here now; null if nothing holds them. */
   readonly why: string | null;
   /** Number of batches sent to workers; `items` is the number of their items. */
@@ -176,6 +180,7 @@ interface RuntimeParts {
 
 /** The status of a stage that the engine has not reported yet. */
 export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
+  revision: null,
   queue: 0,
   queueBytes: 0,
   oldestAt: null,
@@ -215,9 +220,9 @@ type Unexplained = Omit<StageSnapshot, 'why'>;
 
 function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
   const { plan, status, totals, now } = parts;
-  const { ref, id, name, capacity, queueMb, batching } = settings;
+  const { ref, revision, id, name, capacity, queueMb, batching } = settings;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
-  const { oldestAt, leavesAt, retryAt, versions = [], keys = null, ...unread } = reported;
+  const { revision: serves, oldestAt, leavesAt, retryAt, versions = [], keys = null, ...unread } = reported;
   const { runsSince = null, retired = [], lastDeath = null, scaling = null, ...shown } = unread;
   const since = (at: number): number => Math.max(0, now - at);
   const names = new Map(plan.stages.map((stage) => [stage.id, stage.name]));
@@ -225,6 +230,7 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
   return {
     ...shown,
     ...{ id, name, capacity, queueMb, batching },
+    renewing: serves !== revision,
     oldestMs: oldestAt === null ? null : since(oldestAt),
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),

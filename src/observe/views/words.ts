@@ -44,7 +44,7 @@ type StageSummary = Pick<
   StageSnapshot,
   'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
 > &
-  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning' | 'instead' | 'runsMs' | 'reading' | 'scaling'>>;
+  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning' | 'instead' | 'runsMs' | 'reading' | 'scaling' | 'renewing'>>;
 
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
@@ -57,6 +57,7 @@ export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, bu
   const health = ready === workers.length && overdueOf(workers) === 0 && !longRun(stage) ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
   if (successorError !== null) return said(health, 'new code fails', successorError);
+  if (stage.renewing) return said(health, 'new code starts, old code answers');
   const rolledBack = stage.versions?.find(({ cause }) => cause === 'failures');
   if (rolledBack) return said(health, `rolled back ${rolledBack.name}, ${serving(stage, busy)}`);
   const notPinned = stage.pinWarnings.length > 0 ? ', not pinned' : '';

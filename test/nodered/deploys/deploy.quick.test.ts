@@ -57,6 +57,12 @@ function whenReplaced(name: string, old: readonly (number | null)[]): Promise<Sn
   });
 }
 
+/** The stages whose code does not serve yet. */
+async function renewing(): Promise<string[]> {
+  const stages = (await nodeRed.snapshot()).runtimes.flatMap((runtime) => runtime.stages);
+  return stages.flatMap((stage) => (stage.renewing ? [stage.id] : []));
+}
+
 describe('deploy: nothing changed', () => {
   for (const type of [...DEPLOYS, 'reload'] as const) {
     test(`a ${type} deploy keeps all processes`, async () => {
@@ -143,10 +149,12 @@ describe('deploy: something changed', () => {
     const badge = () => nodeRed.badges.get('second');
     await until('the badge says so', () => /^new code fails: cannot start$/.test(badge()?.text ?? ''));
     assert.equal(badge()?.fill, 'yellow');
+    assert.deepEqual(await renewing(), ['second']);
     assert.deepEqual(await run(), ['first', 'second']);
     await nodeRed.deploy(pipeline(), 'nodes');
     assert.deepEqual(await run(), ['first', 'second']);
     await until('the badge is green again', () => badge()?.fill === 'green');
+    assert.deepEqual(await renewing(), []);
   });
 
   test('a name, a batch size and a wire change without a new process', async () => {

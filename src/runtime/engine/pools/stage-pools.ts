@@ -22,6 +22,7 @@ export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly stri
 type PoolsStatus = CircuitStatus &
   Pick<
     StageStatus,
+    | 'revision'
     | 'busy'
     | 'ready'
     | 'workers'
@@ -90,6 +91,7 @@ export class StagePools {
     const { health, lastDeath = null, scaling } = pool;
     const since = pool.runs?.serving.map(({ runsSince }) => runsSince) ?? [];
     return {
+      revision: this.#presentRevision === this.#revision ? this.#definition.revision : null,
       doesNotStart: health.tag === 'failed' && health.doesNotStart,
       busy: workers.reduce((sum, { running }) => sum + running, 0),
       ready: workers.filter((worker) => worker.state === 'ready').length,
