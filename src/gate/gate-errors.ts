@@ -1,6 +1,8 @@
 /** Builds the errors of requests that a gate does not admit. */
+
 import type { GateConfig } from '../config/compile-gate.ts';
 import { ModeletError } from '../core/errors.ts';
+import { retrySeconds } from '../core/figures.ts';
 import type { Admission } from './admission/admission.ts';
 
 /** `Retry-After` is at least the sampling interval, here and in `refusedClosed`: the next reading may find room. */
@@ -37,7 +39,7 @@ export function refusedCost(admission: Admission, cost: unknown): ModeletError {
 
 function refusal(admission: Admission, text: string, intervalMs: number): ModeletError {
   const retryAfterMs = Math.max(intervalMs, admission.refusedForMs());
-  return new ModeletError('gate_refused', text, { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterMs / 1000)) });
+  return new ModeletError('gate_refused', text, { retryAfterSeconds: retrySeconds(retryAfterMs) });
 }
 
 /** Starts a new line: the text may name systems behind the gate, and clients only get the first line of an error. */

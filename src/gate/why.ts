@@ -1,5 +1,7 @@
 /** Explains in a sentence with numbers why a gate is closed and what would open it, or how much it admits. Pure. */
+
 import type { GateRule } from '../config/compile-gate.ts';
+import { decimal, percent, seconds } from '../core/figures.ts';
 import type { Cause, GateState } from './admission/gate-state.ts';
 
 export interface Explained {
@@ -30,14 +32,14 @@ export function why(explained: Explained): string {
 function admits({ state, rule, inFlight, alone }: Explained): string {
   const { room, quota, limit, ceiling, budget, read, maxSys } = state;
   const { unit, baseline } = rule;
-  const ended = budget > read ? `, of which ${figure(budget - read)} has ended since it was read` : '';
-  const product = `N ${figure(quota)} = ${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)})${ended}`;
-  if (room > 0) return `room for ${amount(room, unit)}, ${figure(inFlight)} in flight; ${product}`;
+  const ended = budget > read ? `, of which ${decimal(budget - read)} has ended since it was read` : '';
+  const product = `N ${decimal(quota)} = ${decimal(maxSys)} x (D ${decimal(budget)} - B ${decimal(baseline)})${ended}`;
+  if (room > 0) return `room for ${amount(room, unit)}, ${decimal(inFlight)} in flight; ${product}`;
   if (alone && inFlight > ceiling)
-    return `one request of ${amount(inFlight, unit)} is in flight alone, larger than all of ${figure(ceiling)}`;
+    return `one request of ${amount(inFlight, unit)} is in flight alone, larger than all of ${decimal(ceiling)}`;
   const base = limit - quota;
-  const more = base > 0 ? `${figure(base)} that the sample includes, and ${product}` : product;
-  const bound = limit >= ceiling ? `max_SYS x (1 - B) = ${figure(ceiling)}` : more;
+  const more = base > 0 ? `${decimal(base)} that the sample includes, and ${product}` : product;
+  const bound = limit >= ceiling ? `max_SYS x (1 - B) = ${decimal(ceiling)}` : more;
   return `full, ${amount(inFlight, unit)} in flight of ${bound}; admits when one ends, or a sample leaves more`;
 }
 
@@ -60,11 +62,11 @@ function isClosed(cause: Closed, { state, rule, raw, everyMs, source }: Explaine
       return rule.maxSys === 0 ? 'max_SYS is set to 0; nothing opens it' : 'max_SYS is 0; opens when a worker is ready';
     case 'low': {
       const read = raw === null ? '' : ` (${raw})`;
-      const opens = baseline < 1 ? `opens when more than ${percent(baseline)} is free` : 'nothing opens it';
-      return `${percent(budget)} free, ${percent(baseline)} kept${read}; ${opens}`;
+      const opens = baseline < 1 ? `opens when more than ${percent(baseline, 1)} is free` : 'nothing opens it';
+      return `${percent(budget, 1)} free, ${percent(baseline, 1)} kept${read}; ${opens}`;
     }
     case 'less-than-one':
-      return `${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)}) is less than one; opens when D rises`;
+      return `${decimal(maxSys)} x (D ${decimal(budget)} - B ${decimal(baseline)}) is less than one; opens when D rises`;
   }
 }
 
@@ -81,20 +83,5 @@ function refused({ agoMs, waitMs, needsSample }: Extract<Cause, { tag: 'refused'
 }
 
 function amount(value: number, unit: GateRule['unit']): string {
-  return `${figure(value)} ${value === 1 ? unit.slice(0, -1) : unit}`;
-}
-
-/** Formats with at most two decimals. */
-function figure(value: number): string {
-  return String(Number(value.toFixed(2)));
-}
-
-/** Formats a share with at most one decimal: 4.9 % is not above 5 %. */
-function percent(share: number): string {
-  return `${Number((share * 100).toFixed(1))} %`;
-}
-
-/** Formats as seconds: with one decimal below 10 s, whole from there on. */
-function seconds(ms: number): string {
-  return `${Number((ms / 1000).toFixed(ms < 10_000 ? 1 : 0))} s`;
+  return `${decimal(value)} ${value === 1 ? unit.slice(0, -1) : unit}`;
 }

@@ -3,8 +3,10 @@
  * number by code. Each line has the place in the stage's code, as people see the code. A client that sends only invalid
  * requests must not fill the disk.
  */
+
 import type { Clock } from '../../core/clock.ts';
 import type { ErrorCode, ModeletError } from '../../core/errors.ts';
+import { counted } from '../../core/figures.ts';
 import { byNumber } from './refusals.ts';
 
 const INTERVAL_MS = 10_000;
@@ -62,7 +64,7 @@ export class Failures {
     this.#series = counts.size === 0 ? { tag: 'quiet' } : this.#interval(FURTHER);
     if (counts.size === 0) return;
     const { total, text } = byNumber(counts);
-    this.#write(`${total} more ${total === 1 ? 'request' : 'requests'} failed in ${INTERVAL_MS / 1000} s: ${text}`, {});
+    this.#write(`${counted(total, 'more request')} failed in ${INTERVAL_MS / 1000} s: ${text}`, {});
   }
 }
 

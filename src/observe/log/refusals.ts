@@ -2,8 +2,10 @@
  * Logs refused and dropped requests in one record per interval, however many there are: under overload, a line for each
  * would cost more than the requests.
  */
+
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { counted } from '../../core/figures.ts';
 import type { LogRecord } from '../../core/model.ts';
 
 /** Errors with which the runtime itself refuses or drops. Others come from the modelet, the caller or a death. */
@@ -86,7 +88,7 @@ export class Refusals {
     this.#write({
       // Requests that are only dropped on purpose need no attention.
       level: sorted.every(([code]) => code === 'dropped') ? 'info' : 'warn',
-      message: `refused or dropped ${total} ${total === 1 ? 'request' : 'requests'} in ${seconds} s: ${text}`,
+      message: `refused or dropped ${counted(total, 'request')} in ${seconds} s: ${text}`,
       fields: { requests: total, seconds, codes: Object.fromEntries(sorted) },
     });
   }

@@ -1,9 +1,10 @@
 /** The things that can be wrong with pipelines, each as a sentence with the buttons that help. Pure. */
 
+import { ago, duration } from '../../core/figures.ts';
 import { causeOf } from '../meters/failed-requests.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
-import { ago, type LongRun, lingering, type OldRun, seconds } from './long-runs.ts';
+import { type LongRun, lingering, type OldRun } from './long-runs.ts';
 import type { StageHealth } from './words.ts';
 
 /** Mean times of the items that ran since an earlier look, in ms. */
@@ -200,10 +201,10 @@ const starting: Rule = ({ stages, opening }) => {
 const longRuns: Rule = ({ stages }) =>
   stages.flatMap(({ id, name, longRun, overdue }) => {
     if (!longRun && overdue === 0) return [];
-    const runs = longRun ? `has run one call for ${seconds(longRun.ms)}` : overdueWords(overdue);
+    const runs = longRun ? `has run one call for ${duration(longRun.ms)}` : overdueWords(overdue);
     const alone = longRun && overdue > 0 ? ', and no caller waits for it any more' : '';
     const usual = longRun?.usualMs ?? null;
-    const longer = alone === '' && usual !== null ? `, where ${seconds(usual)} is usual` : '';
+    const longer = alone === '' && usual !== null ? `, where ${duration(usual)} is usual` : '';
     const text = `${name} ${runs}${alone}${longer}: restart it, or set a run timeout.`;
     const actions = (['restart', 'limit'] as const).map((kind) => ({ kind, node: id }));
     return [{ kind: 'slow' as const, text, node: id, actions }];
@@ -214,7 +215,7 @@ const oldWorkers: Rule = ({ stages }) =>
     const first = lingering(retired);
     if (!first) return [];
     const end = first.overdue > 0 ? ', and no caller waits for it. The stage kills it soon.' : ', and then ends.';
-    const text = `${name}: an old worker has run one call for ${seconds(first.runsMs)}${end}`;
+    const text = `${name}: an old worker has run one call for ${duration(first.runsMs)}${end}`;
     return [{ kind: 'slow' as const, text, node: id, actions: [] }];
   });
 
@@ -312,8 +313,4 @@ function names(nodes: readonly { readonly name: string }[]): string {
 /** @returns the first part of a sentence that may have several */
 export function clause(why: string): string {
   return why.split(';', 1)[0] as string;
-}
-
-export function percent(share: number): string {
-  return `${Math.round(share * 100)} %`;
 }

@@ -41,15 +41,3 @@ export function meanRunMs({ run }: StageReading): number | null {
   const items = countOf(run);
   return items === 0 ? null : run.sum / items;
 }
-
-/** @returns `3 s ago` */
-export function ago(ms: number): string {
-  return ms < 1000 ? 'just now' : `${seconds(ms)} ago`;
-}
-
-export function seconds(ms: number): string {
-  if (ms < 999.5) return `${ms < 9.95 ? Math.round(ms * 10) / 10 : Math.round(ms)} ms`;
-  return ms < 120_000
-    ? `${Math.round(ms / (ms < 10_000 ? 100 : 1000)) / (ms < 10_000 ? 10 : 1)} s`
-    : `${Math.round(ms / 60_000)} min`;
-}

@@ -1,16 +1,9 @@
 /** One sentence about all pipelines: that all is well, or the first thing that is not and what to do about it. Pure. */
 
+import { percent } from '../../core/figures.ts';
 import type { StageReading } from '../../core/readings.ts';
 import { countOf } from '../meters/histogram.ts';
-import {
-  clause,
-  type Finding,
-  findingsIn,
-  type ItemTimes,
-  type Judged,
-  type JudgedStage,
-  percent,
-} from './findings.ts';
+import { clause, type Finding, findingsIn, type ItemTimes, type Judged, type JudgedStage } from './findings.ts';
 
 /** The first finding, and the others. */
 export interface Verdict extends Finding {

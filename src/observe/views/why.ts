@@ -1,4 +1,5 @@
 /** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
+import { duration } from '../../core/figures.ts';
 import {
   type Batching,
   BYTES_PER_MB,
@@ -46,7 +47,7 @@ export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly
   if (stage.queue === 0) return null;
   if (stage.busy >= stage.ready * stage.concurrency) return `${busyWorkers(stage)}${alone(stage)}: ${waiting(stage)}`;
   if (stage.leavesInMs !== null) {
-    return `waiting for a batch: ${stage.queue} of ${stage.batching.maxBatchSize}, ${duration(stage.leavesInMs)} left`;
+    return `waiting for a batch: ${stage.queue} of ${stage.batching.maxBatchSize}, ${duration(Math.round(stage.leavesInMs))} left`;
   }
   const full = next.find((other) => limitReached(other) !== null);
   return full ? `held back: the queue of stage ${full.name} is full (${limitReached(full)})` : null;
@@ -129,9 +130,4 @@ function because(error: string | null): string {
 function listed(numbers: readonly number[]): string {
   if (numbers.length > 4) return `${numbers.slice(0, 3).join(', ')} and ${numbers.length - 3} more`;
   return `${numbers.slice(0, -1).join(', ')} and ${numbers.at(-1)}`;
-}
-
-function duration(ms: number): string {
-  if (ms < 999.5) return `${Math.round(ms)} ms`;
-  return `${Math.round(ms / 100) / 10} s`;
 }

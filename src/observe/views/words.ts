@@ -1,5 +1,6 @@
 /** The state of a stage in a few words, the same on its badge, in the sidebar and in the documentation. Pure. */
-import { type LongRun, longRunOf, meanRunMs, seconds } from './long-runs.ts';
+import { duration } from '../../core/figures.ts';
+import { type LongRun, longRunOf, meanRunMs } from './long-runs.ts';
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
 import { overdueOf } from './why.ts';
 
@@ -76,7 +77,7 @@ function serving(stage: StageSummary, busy: number): string {
   if (busy === 0) return `idle, ${all}${range} ${all === 1 && !scaling ? 'worker' : 'workers'}`;
   const overdue = overdueOf(workers);
   const long = longRun(stage);
-  const time = long ? `, one call for ${seconds(long.ms)}` : '';
+  const time = long ? `, one call for ${duration(long.ms)}` : '';
   return `${busy} of ${all * concurrency} busy${scaling ? `, ${all}${range} workers` : ''}${overdue > 0 ? `, ${overdue} overdue` : ''}${time}`;
 }
 

@@ -3,8 +3,10 @@
  * or writes, memory that grows. So a download is not killed in the middle, and begun anew, for ever. A start that was
  * silent for too long may only be slow, so each failed one doubles the time of the next.
  */
+
 import { readFileSync } from 'node:fs';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
+import { duration } from '../../core/figures.ts';
 import type { Child } from './child.ts';
 
 /** The limit is never more than this many times the first one. */
@@ -82,15 +84,11 @@ export class StartLimit {
 
   #endSilent({ child, begunAt, livedAt }: Start, now: number): void {
     const limit = `was not ready within ${this.#limitMs} ms${this.#setting}`;
-    const since = livedAt > begunAt ? `, the last sign of progress ${seconds(now - livedAt)} ago` : '';
+    const since = livedAt > begunAt ? `, the last sign of progress ${duration(now - livedAt)} ago` : '';
     this.#silentStarts += 1;
-    const next = `the next try has ${seconds(this.#limitMs)}`;
-    child.kill(new Error(`${limit}: ${seconds(now - begunAt)} so far${since}; ${next}`));
+    const next = `the next try has ${duration(this.#limitMs)}`;
+    child.kill(new Error(`${limit}: ${duration(now - begunAt)} so far${since}; ${next}`));
   }
-}
-
-function seconds(ms: number): string {
-  return `${Math.round(ms / 100) / 10} s`;
 }
 
 /** Returns how many bytes a process has read, written and allocated; 0 if the system does not tell, and for a thread. */

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
+import { retrySeconds } from '../../core/figures.ts';
 import type { LogRecord, Payload, RequestNumber, StageAction } from '../../core/model.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../../observe/views/snapshot.ts';
 import { inheritedEnvironment } from '../../process/node-options.ts';
@@ -144,7 +145,7 @@ export class EngineClient {
 
   /** Makes the error of a request that no engine answers. */
   lost(what: string, cause: Error): ModeletError {
-    const retryAfterSeconds = Math.max(1, Math.ceil(this.pauseMs / 1000));
+    const retryAfterSeconds = retrySeconds(this.pauseMs);
     return new ModeletError('engine_lost', `${what}: ${cause.message}`, { cause, retryAfterSeconds });
   }
 

@@ -9,8 +9,10 @@
  * The probe gives its proof when it gets further than the workers that died: by its first answer, or by becoming ready
  * if all deaths were failed starts. Without a proof in between, each opening lasts longer than the one before.
  */
+
 import type { Clock, Deadline, Timer } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
+import { retrySeconds } from '../../../core/figures.ts';
 import type { CircuitStatus, CircuitTag } from '../../../core/model.ts';
 import { growingPause } from '../../../process/parent/backoff.ts';
 
@@ -74,7 +76,7 @@ export class Circuit {
     if (this.#state.tag === 'closed') return null;
     const { deaths, cause } = this.#state.opening;
     const waitMs = this.#state.tag === 'open' ? Math.max(0, this.#state.retryAt - this.#clock.now()) : 0;
-    const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
+    const retryAfterSeconds = retrySeconds(waitMs);
     const next = this.#state.tag === 'open' ? `next try in ${retryAfterSeconds} s` : 'being tried again';
     const message = this.isOfStarts
       ? `${cause.message} (tried ${deaths} times, ${next})`

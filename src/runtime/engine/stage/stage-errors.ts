@@ -2,6 +2,7 @@
 
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { ModeletError } from '../../../core/errors.ts';
+import { retrySeconds } from '../../../core/figures.ts';
 import type { BatchCosts } from '../../../core/model.ts';
 import { LONGEST_KEY } from '../../../core/text.ts';
 import { type PoolHealth, RunTimeout } from '../pools/pool.ts';
@@ -33,7 +34,7 @@ export function queueFull(
   const noMemory = `the payloads that wait in front of stage ${stage} and elsewhere fill the Queue memory of the runtime`;
   return new ModeletError('capacity_exceeded', hasMemory ? full : noMemory, {
     stage,
-    retryAfterSeconds: Math.max(1, Math.ceil((batchesAhead * meanRunMs) / 1000)),
+    retryAfterSeconds: retrySeconds(batchesAhead * meanRunMs),
   });
 }
 

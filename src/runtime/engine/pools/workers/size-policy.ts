@@ -10,7 +10,7 @@
  * 60 % busy, and none is added below 90 %: under a steady load, workers do not come and go.
  */
 import type { Scaling } from '../../../../config/stage-definition.ts';
-import { seconds } from '../../../../observe/views/long-runs.ts';
+import { duration } from '../../../../core/figures.ts';
 
 export const GROWTH = { busy: 0.9, busyMs: 5000, waitMs: 1000 } as const;
 /** `leastMs`: also with a shorter idle time, since a pause between two bursts is no rest. */
@@ -53,13 +53,13 @@ export function decideSize(load: Load, { count, ready }: PresentWorkers, limits:
   if (count === 0) return load.waitMs === null ? null : { count: 1, reason: 'a request came' };
   // A stage whose workers do not start must show it, and not fall asleep.
   if (ready === 0) return null;
-  if (load.idleMs >= idleMs && count > min) return { count: min, reason: `no request for ${seconds(idleMs)}` };
+  if (load.idleMs >= idleMs && count > min) return { count: min, reason: `no request for ${duration(idleMs)}` };
   const more = count < max && ready === count ? whyMore(load) : null;
   if (more !== null) return { count: count + 1, reason: more };
   const restMs = Math.max(idleMs, SHRINKING.leastMs);
   const enough = Math.max(1, count - 1);
   if (count <= Math.max(min, 1) || load.spareMs < restMs) return null;
-  return { count: enough, reason: `${enough} would have been enough for ${seconds(restMs)}` };
+  return { count: enough, reason: `${enough} would have been enough for ${duration(restMs)}` };
 }
 
 /** Whether the stage would have been at rest with one worker less. */
@@ -69,8 +69,8 @@ export function isSpare(busy: number, ready: number): boolean {
 
 function whyMore({ busy, fullMs, waitMs }: Load): string | null {
   if (waitMs === null) return null;
-  if (busy !== null && busy >= GROWTH.busy) return `${Math.round(busy * 100)} % busy for ${seconds(GROWTH.busyMs)}`;
+  if (busy !== null && busy >= GROWTH.busy) return `${Math.round(busy * 100)} % busy for ${duration(GROWTH.busyMs)}`;
   // An item that waits for its batch to fill while a worker is free does not need another worker.
   const isLong = Math.min(waitMs, fullMs) >= GROWTH.waitMs;
-  return isLong ? `a request has waited for ${seconds(waitMs)}` : null;
+  return isLong ? `a request has waited for ${duration(waitMs)}` : null;
 }
