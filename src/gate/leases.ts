@@ -12,7 +12,7 @@
  */
 import type { Clock, Timer } from '../core/clock.ts';
 import { Fifo, type FifoNode } from '../core/queues/fifo.ts';
-import { Table } from '../core/table.ts';
+import { Table } from '../core/queues/table.ts';
 
 /** A held admission. Its owner ends it, however the request ends; after `leaseMs` it ends as lost. */
 export interface Lease {

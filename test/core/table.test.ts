@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Table } from '../../src/core/table.ts';
+import { Table } from '../../src/core/queues/table.ts';
 
 /** Few numbers, some of which share a chain. */
 const numbers = fc.constantFrom(0, 1, 2, 1023, 1024, 1025, 2048, 2 ** 32, Number.MAX_SAFE_INTEGER);

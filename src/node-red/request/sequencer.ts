@@ -3,7 +3,7 @@
  * requests of some stages in one after the other. A request that fails, is dropped or is lost in a deploy frees its place.
  */
 import { Fifo, type FifoNode } from '../../core/queues/fifo.ts';
-import { Table } from '../../core/table.ts';
+import { Table } from '../../core/queues/table.ts';
 
 /**
  * The place of a result:

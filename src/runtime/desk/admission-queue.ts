@@ -5,7 +5,7 @@
 import { ModeletError } from '../../core/errors.ts';
 import type { RequestNumber } from '../../core/model.ts';
 import { type FifoNode, PriorityFifo } from '../../core/queues/fifo.ts';
-import { Table } from '../../core/table.ts';
+import { Table } from '../../core/queues/table.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 
 interface WaitingItem<One> {

@@ -5,10 +5,10 @@
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../../core/model.ts';
+import { Table } from '../../core/queues/table.ts';
 import type { RequestReading } from '../../core/readings.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import type { Settlement } from '../../core/routes/route.ts';
-import { Table } from '../../core/table.ts';
 import { DurationMeter } from '../../observe/meters/request-meters.ts';
 
 /** Callbacks of the code that waits for a request. */

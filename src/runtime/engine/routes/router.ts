@@ -4,7 +4,7 @@
  */
 import { asModeletError, type ErrorCode, type ModeletError } from '../../../core/errors.ts';
 import { FIRST_NUMBER, type Payload, type RequestNumber } from '../../../core/model.ts';
-import { Table } from '../../../core/table.ts';
+import { Table } from '../../../core/queues/table.ts';
 import { CODEC } from '../../../wire/codec/codec.ts';
 import { encodeError } from '../../../wire/codec/error-codec.ts';
 import { bareItem, decodeFailure, encodeFailure, type WireItem } from '../../../wire/frames/items.ts';
