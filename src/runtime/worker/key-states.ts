@@ -6,6 +6,7 @@
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { RequestNumber } from '../../core/model.ts';
 import { MOST_KEYS, quoted } from '../../core/text.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/items.ts';
@@ -23,6 +24,8 @@ export class HeldKey {
   usedAt = 0;
   /** Number of batches with an item of the key. */
   uses = 0;
+  /** The item after which the state ends; null: no item yet says so. */
+  endsWith: RequestNumber | null = null;
   /** Whether code has asked for the state since it was checked. */
   isTouched = false;
   #state: KeyState;
@@ -73,9 +76,7 @@ export class KeyStates {
 
   /** Returns the keys of the items of a batch, by request. Call `end` when the batch has run. */
   begin(items: readonly WireItem[]): Map<number, HeldKey> {
-    const keys = new Map(items.map((item) => [item.id, this.#open(keyIn(item), item.tenure)]));
-    for (const held of keys.values()) held.uses += 1;
-    return keys;
+    return new Map(items.map((item) => [item.id, this.#open(item)]));
   }
 
   /** Ends the batch. Fails the items that left a state which cannot be kept, and drops the state. */
@@ -91,7 +92,7 @@ export class KeyStates {
       const { error, snapshot } = this.#checked(held, room);
       if (error && replies[index]?.ok) replies[index] = reply(item, failed(error), limits);
       room -= snapshot?.byteLength ?? 0;
-      const isOver = keyIn(item).ends && this.#held.get(held.key) === held;
+      const isOver = held.endsWith === item.id && this.#held.get(held.key) === held;
       if (isOver) this.#end(held);
       (replies[index] as WireItem).meta = isOver ? NO_STATE : snapshot;
     }
@@ -105,7 +106,9 @@ export class KeyStates {
     await Promise.all(this.#ending);
   }
 
-  #open(of: WireKey, tenure: number): HeldKey {
+  #open(item: WireItem): HeldKey {
+    const { tenure } = item;
+    const of = keyIn(item);
     const { key } = of;
     if (tenure === 0 || key === '') return new HeldKey('', 0);
     const known = this.#held.get(key);
@@ -114,6 +117,8 @@ export class KeyStates {
     const held = known && !isOver ? known : this.#begun(of, tenure);
     this.#held.delete(key);
     this.#held.set(key, held);
+    held.uses += 1;
+    if (of.ends) held.endsWith = item.id;
     return held;
   }
 

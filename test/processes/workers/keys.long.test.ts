@@ -6,8 +6,8 @@ import { describe, test } from 'node:test';
 import { upTo } from '../../engine/rig.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
-import { kill9 } from '../../fixtures/processes.ts';
-import { type ServiceSpec, type StageSpec, serve } from '../../fixtures/service.ts';
+import { kill9, within } from '../../fixtures/processes.ts';
+import { type Answer, type ServiceSpec, type StageSpec, serve } from '../../fixtures/service.ts';
 
 interface Seen {
   readonly key: string;
@@ -127,13 +127,25 @@ test('with snapshots a key keeps its state through deaths and deploys, until a m
 });
 
 const KEYS = 1000;
-const IS_LONG = process.env['TEST_FULL'] === '1';
 /** How many items each key has, in waves of so many; after how many answers a worker is killed, and the stage deployed. */
-const COURSE = IS_LONG
-  ? { items: 50, wave: 5, kills: [15_000, 35_000], deploys: [5000, 22_000, 40_000] }
-  : { items: 6, wave: 3, kills: [500, 1500], deploys: [2500] };
+interface Course {
+  readonly keySnapshotMb: number;
+  readonly items: number;
+  readonly wave: number;
+  readonly kills: readonly number[];
+  readonly deploys: readonly number[];
+}
 
-for (const keySnapshotMb of IS_LONG ? [0, 64] : [0]) {
+const COURSES: readonly Course[] = [
+  { keySnapshotMb: 0, items: 6, wave: 3, kills: [500, 1500], deploys: [2500] },
+  {
+    ...{ keySnapshotMb: 64, items: 100, wave: 10 },
+    ...{ kills: [30_000, 70_000], deploys: [10_000, 44_000, 80_000] },
+  },
+];
+
+for (const course of process.env['TEST_FULL'] === '1' ? COURSES : COURSES.slice(0, 1)) {
+  const { keySnapshotMb } = course;
   const more = keySnapshotMb > 0 ? ' and with its state' : '';
   test(`1,000 keys over four workers, two of which are killed, and a deploy: each key in order${more}, no item lost`, async (t) => {
     const folder = folderFor(t);
@@ -148,33 +160,48 @@ for (const keySnapshotMb of IS_LONG ? [0, 64] : [0]) {
     const pids = new Set<number>();
     let old: ReadonlySet<number> = pids;
     let [count, version] = [0, 1];
-    const ask = async (round: number, key: string): Promise<void> => {
-      const seen = await service.value<Seen>('x', { key });
+    const note = (round: number, key: string, { error, value }: Answer): void => {
+      assert.ifError(error);
+      const seen = value as Seen;
       const items = settled.get(key) ?? [];
       items.push({ ...seen, round });
       settled.set(key, items);
       pids.add(seen.pid);
       count += 1;
-      if (COURSE.kills.includes(count)) kill9(seen.pid);
-      if (!COURSE.deploys.includes(count)) return;
+      if (course.kills.includes(count)) kill9(seen.pid);
+      if (!course.deploys.includes(count)) return;
       version += 1;
       old = new Set(pids);
       service.apply({ stages: [stage(version)] });
     };
-    for (let from = 0; from < COURSE.items; from += COURSE.wave) {
-      if (from + COURSE.wave === COURSE.items) {
+    const wave = (from: number): Promise<void> =>
+      new Promise((resolve, reject) => {
+        let left = course.wave * KEYS;
+        for (let at = 0; at < course.wave * KEYS; at += 1) {
+          const [round, key] = [from + Math.floor(at / KEYS), `key ${at % KEYS}`];
+          service.send('x', { key }, (answer) => {
+            try {
+              note(round, key, answer);
+            } catch (thrown) {
+              reject(thrown);
+            }
+            left -= 1;
+            if (left === 0) resolve();
+          });
+        }
+      });
+    for (let from = 0; from < course.items; from += course.wave) {
+      if (from + course.wave === course.items) {
         await until('new workers serve', () => service.pids('model').every((pid) => pid !== null && !old.has(pid)));
         await until('they are ready', () => service.stage('model').ready === 4);
       }
-      await Promise.all(
-        upTo(COURSE.wave * KEYS).map((at) => ask(from + Math.floor((at - 1) / KEYS), `key ${at % KEYS}`)),
-      );
+      await within(wave(from), `the answers from ${from} on`);
     }
     assert.equal(settled.size, KEYS);
     const moved = [...settled].flatMap(([key, items]) => {
       assert.deepEqual(
         items.map(({ round }) => round),
-        upTo(COURSE.items - 1, 0),
+        upTo(course.items - 1, 0),
         key,
       );
       return items.filter(({ pid, before }, at) => {
