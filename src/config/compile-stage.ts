@@ -1,6 +1,7 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import { availableParallelism } from 'node:os';
 import type { PayloadSchema, WorkerPlacement } from '../core/model.ts';
+import { isFields } from '../core/objects.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
 import { messageUseOf, variablesOf } from './code/message-use.ts';
 import { parseSchemaText } from './formats/json.ts';
@@ -258,8 +259,7 @@ function compileEnv(text: string, workers: number, lookUp: LookUp): Record<strin
 }
 
 function environment(value: unknown): Record<string, string> {
-  const plain = value !== null && typeof value === 'object' && !Array.isArray(value);
-  if (!plain) throw invalid('env: must be an object of names and values, or an array of such objects');
+  if (!isFields(value)) throw invalid('env: must be an object of names and values, or an array of such objects');
   return Object.fromEntries(
     Object.entries(value).map(([name, content]) => {
       if (typeof content === 'object') throw invalid(`env: ${name} must be text or a number`);

@@ -1,5 +1,4 @@
 /** Names of modules on the server, which knows the modules of Node.js itself. */
-
 import { isBuiltin } from 'node:module';
 import { checkVariables, splitModule } from './formats/module-names.ts';
 import type { ModuleBinding } from './stage-source.ts';

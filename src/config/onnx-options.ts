@@ -1,18 +1,17 @@
 /** Parses the options in the `init` of an ONNX stage. */
+import { isFields } from '../core/objects.ts';
 import type { OnnxOptions } from './stage-source.ts';
 import { parsePresets, presetNames } from './tasks/presets.ts';
 import { invalid } from './validate.ts';
 
 type Check = readonly [isValid: (value: unknown) => boolean, what: string];
 
-const isRecord = (value: unknown): value is object =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isScalar = (value: unknown): boolean => ['number', 'string', 'boolean'].includes(typeof value);
 const isText = (value: unknown): boolean => typeof value === 'string' && value.trim() !== '';
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 const isNamed = (value: unknown): boolean => isText((value as { name?: unknown } | null)?.name);
 const isFillings = (value: unknown): boolean =>
-  isRecord(value) && Object.keys(value).length > 0 && Object.values(value).every(isScalar);
+  isFields(value) && Object.keys(value).length > 0 && Object.values(value).every(isScalar);
 const isBoolean = (value: unknown): boolean => typeof value === 'boolean';
 
 const CHECKS: Readonly<Record<Exclude<keyof OnnxOptions, 'presets'>, Check>> = {
@@ -45,7 +44,7 @@ const DEFAULTS: Omit<OnnxOptions, 'presets'> = {
  * @throws ModeletError `config_invalid`, also for an unknown option: a mistyped name must not be ignored.
  */
 export function parseOnnxOptions(init: unknown): OnnxOptions {
-  if (!isRecord(init)) throw invalid('init: must be an object');
+  if (!isFields(init)) throw invalid('init: must be an object');
   const { presets, others } = parsePresets(init);
   for (const [name, value] of Object.entries(others)) {
     const check = Object.hasOwn(CHECKS, name) ? CHECKS[name as keyof typeof CHECKS] : null;

@@ -1,5 +1,14 @@
 /** Tells kinds of objects apart, in any realm: function nodes create objects in another realm. */
 
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Whether the value is an object with named fields: no array, no bytes. */
+export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return isObject(value) && !Array.isArray(value) && !ArrayBuffer.isView(value);
+}
+
 /** Whether the object was made by a literal or has no prototype. */
 export function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -2,7 +2,6 @@
  * Versions of a stage as plain data. A version is a stage itself. It answers a share of the requests of another stage,
  * its base, or gets copies of them.
  */
-
 import { hashOf } from './text.ts';
 
 /** `answer`: its results are those of the base. `shadow`: it gets copies of requests, and its results are dropped. */

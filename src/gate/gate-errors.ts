@@ -1,5 +1,4 @@
 /** Builds the errors of requests that a gate does not admit. */
-
 import type { GateConfig } from '../config/compile-gate.ts';
 import { ModeletError } from '../core/errors.ts';
 import { retrySeconds } from '../core/figures.ts';

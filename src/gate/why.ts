@@ -1,5 +1,4 @@
 /** Explains in a sentence with numbers why a gate is closed and what would open it, or how much it admits. Pure. */
-
 import type { GateRule } from '../config/compile-gate.ts';
 import { decimal, percent, seconds } from '../core/figures.ts';
 import type { Cause, GateState } from './admission/gate-state.ts';

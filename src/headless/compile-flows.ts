@@ -1,5 +1,4 @@
 /** Compiles the flows of a file for a process without Node-RED: its endpoints, and what their runtimes need. */
-
 import { barredBySettings, httpRoot } from '../config/http/http-settings.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../flow/http/endpoints.ts';
 import { type CompiledDefinitions, compileDefinitions } from '../flow/read/compile-definitions.ts';

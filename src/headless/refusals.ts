@@ -2,7 +2,6 @@
  * Says which nodes of the flows do not run without Node-RED. A node is refused if something in the flows sends it
  * messages by itself. Nodes that only a person or another node's error sets going, such as an inject button, are left out.
  */
-
 import { type Graph, type GraphNode, nodesOf } from '../flow/graph.ts';
 import { describe } from '../flow/names.ts';
 import type { FileNode } from '../flow/read/expand.ts';

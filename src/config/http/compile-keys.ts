@@ -1,5 +1,4 @@
 /** Turns the settings of the clients of endpoints, and the hashes of their keys, into what checks requests. */
-
 import type { ClientKey } from '../../core/endpoints.ts';
 import { type ClientText, checkNames, parseClient } from '../formats/client-limits.ts';
 import { keys } from '../schemas/keys.ts';

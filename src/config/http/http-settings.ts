@@ -1,5 +1,4 @@
 /** The settings of Node-RED that decide what happens to HTTP requests, as its settings file has them. */
-
 import type { PathRules } from '../../core/endpoints.ts';
 
 export interface HttpSettings {

@@ -2,6 +2,7 @@
  * Draws results over a picture, as SVG: boxes with their labels and scores, masks, labels with bars, depth. The results come from
  * models and messages, so that a label may hold anything: it becomes text, never markup.
  */
+import { isObject } from '../objects.ts';
 import { hashOf } from '../text.ts';
 import { encodePng, shrink } from './png.ts';
 
@@ -62,10 +63,6 @@ export function svgDocument(width: number, height: number, href: string, drawing
 /** Returns the drawing alone, as an SVG document that is transparent where nothing is drawn. */
 export function svgOverlay({ width, height }: DrawnOn, drawing: string): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">${drawing}</svg>`;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
 }
 
 function labelOf(value: unknown): LabelScore | null {

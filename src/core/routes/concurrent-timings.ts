@@ -2,7 +2,6 @@
  * Which timings of a request were taken at the same time. Timings stand in a row; where branches ran, those of each branch
  * stand together, and the branches one after the other.
  */
-
 import type { StageTiming } from '../model.ts';
 import type { GatherReport } from './gather.ts';
 

@@ -6,7 +6,6 @@
  * pass several legs at the same time, or the items of its list pass one leg, and a node gathers their results. At a choice,
  * a value of the item decides which leg it goes on with.
  */
-
 import type { Outcome, Payload, StageTiming } from '../model.ts';
 import type { GatherReport, GatherTerms } from './gather.ts';
 

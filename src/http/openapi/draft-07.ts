@@ -3,8 +3,9 @@
  * the check of payloads. Pure.
  */
 import type { PayloadSchema } from '../../core/model.ts';
+import { isFields } from '../../core/objects.ts';
 import type { JsonObject } from './endpoint.ts';
-import { isObject, mapSchemas, pointerTo } from './schema-parts.ts';
+import { mapSchemas, pointerTo } from './schema-parts.ts';
 
 export interface Modern {
   readonly schema: PayloadSchema;
@@ -16,7 +17,7 @@ export function modernised(schema: PayloadSchema): Modern {
   const moved = new Map<string, string>();
   const visit = (node: unknown, from: string, to: string): unknown => {
     moved.set(from, to);
-    if (!isObject(node)) return node;
+    if (!isFields(node)) return node;
     const { entries, origins } = renamed(node);
     return mapSchemas(Object.fromEntries(entries), (part, keys) => {
       const [key = '', ...rest] = keys;
@@ -43,7 +44,7 @@ function renamed(node: JsonObject): Renamed {
     if (key === '$id' && typeof value === 'string' && value.startsWith('#')) return [['$anchor', value.slice(1)]];
     if (key === 'items' && isTuple) return become('prefixItems');
     if (key === 'additionalItems') return isTuple ? become('items') : [];
-    if (key === 'dependencies' && isObject(value)) {
+    if (key === 'dependencies' && isFields(value)) {
       origins.set('dependentSchemas', [key]);
       return dependencies(value);
     }

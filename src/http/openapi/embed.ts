@@ -4,9 +4,10 @@
  * the schema becomes a comment. Pure.
  */
 import type { PayloadSchema } from '../../core/model.ts';
+import { isFields } from '../../core/objects.ts';
 import { modernised } from './draft-07.ts';
 import type { JsonObject } from './endpoint.ts';
-import { isObject, mapSchemas, pointerTo } from './schema-parts.ts';
+import { mapSchemas, pointerTo } from './schema-parts.ts';
 
 /** Base address of a schema without an identifier. */
 const NO_BASE = 'schema:/';
@@ -43,7 +44,7 @@ function isOld({ $schema: dialect }: JsonObject): boolean {
 }
 
 function survey(node: unknown, outer: string, at: string, targets: Targets): void {
-  if (!isObject(node)) return;
+  if (!isFields(node)) return;
   const base = baseOf(node, outer);
   if (base !== outer) targets.set(base, at);
   for (const key of ['$anchor', '$dynamicAnchor']) {
@@ -53,7 +54,7 @@ function survey(node: unknown, outer: string, at: string, targets: Targets): voi
 }
 
 function rewrite(node: unknown, outer: string, lead: Lead): unknown {
-  if (!isObject(node)) return node;
+  if (!isFields(node)) return node;
   const base = baseOf(node, outer);
   const own = Object.entries(node).flatMap(([key, value]): [string, unknown][] => {
     if (PLACES.has(key)) return [];
@@ -85,7 +86,7 @@ function leadsToSchema(pointer: string, schema: unknown): boolean {
     const isThere = part !== null && typeof part === 'object' && Object.hasOwn(part, name);
     return isThere ? (part as JsonObject)[name] : undefined;
   }, schema);
-  return isObject(found) || typeof found === 'boolean';
+  return isFields(found) || typeof found === 'boolean';
 }
 
 function resolve(address: string, base: string): string {

@@ -1,4 +1,5 @@
 /** Finds the schemas within a JSON Schema. Everything else in it is data, even if it looks like a schema. Pure. */
+import { isFields } from '../../core/objects.ts';
 import type { JsonObject } from './endpoint.ts';
 
 const ONE: ReadonlySet<string> = new Set([
@@ -32,14 +33,10 @@ export function mapSchemas(node: JsonObject, replace: (part: unknown, keys: read
       if (LISTS.has(key) && Array.isArray(value)) {
         return [key, value.map((part: unknown, index) => replace(part, [key, String(index)]))];
       }
-      if (!BY_NAME.has(key) || !isObject(value)) return [key, value];
+      if (!BY_NAME.has(key) || !isFields(value)) return [key, value];
       return [key, Object.fromEntries(Object.entries(value).map(([name, part]) => [name, replace(part, [key, name])]))];
     }),
   );
-}
-
-export function isObject(value: unknown): value is JsonObject {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
 export function pointerTo(keys: readonly string[]): string {

@@ -4,6 +4,7 @@
  * stream gets the whole message as one object.
  */
 import { wallTime } from '../../core/clock.ts';
+import { isObject } from '../../core/objects.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { tooLarge } from '../../wire/codec/sizes.ts';
 import { JSON_UTF8 } from '../answer.ts';
@@ -148,10 +149,6 @@ function endOf(value: unknown, known: ChatEnd = STOP): ChatEnd {
 
 function event(data: string): string {
   return `data: ${data}\n\n`;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }
 
 function textOf(value: unknown): string {

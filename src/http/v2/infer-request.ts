@@ -1,5 +1,6 @@
 /** Reads the body of an inference request of the KServe v2 protocol: a JSON text, and behind it the bytes of tensors. */
 import { ModeletError } from '../../core/errors.ts';
+import { isFields } from '../../core/objects.ts';
 import { sizeOf, type Tensor } from '../../core/tensor.ts';
 import { LONGEST_KEY, quoted } from '../../core/text.ts';
 import { parseJsonText } from '../../wire/codec/json-text.ts';
@@ -170,7 +171,7 @@ function nameOf({ name }: JsonFields, of: string): string {
 }
 
 function objectOf(value: unknown, what: string): JsonFields {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonFields;
+  if (isFields(value)) return value;
   throw wrong(`${what} must be an object`);
 }
 

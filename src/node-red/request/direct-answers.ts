@@ -1,5 +1,4 @@
 /** Answers HTTP clients directly when no flow can do so: a client must never hang. */
-
 import type { AnswerSpec } from '../../core/endpoints.ts';
 import { isLasting, type ModeletError } from '../../core/errors.ts';
 import { SHOULD_RETRY } from '../../http/answer.ts';

@@ -5,9 +5,10 @@
 import { types } from 'node:util';
 import { ModeletError } from '../../core/errors.ts';
 import { BYTES_PER_MB } from '../../core/model.ts';
+import { isFields } from '../../core/objects.ts';
 import { drawResults, svgDocument } from '../../core/pictures/drawing.ts';
 import { encodePng, type PixelPicture, shrink } from '../../core/pictures/png.ts';
-import { fileBytes, isFields } from '../../runtime/worker/media/files.ts';
+import { fileBytes } from '../../runtime/worker/media/files.ts';
 import { pixelsIn } from '../../runtime/worker/media/pictures.ts';
 import { pictureHead } from './picture-size.ts';
 

@@ -3,7 +3,6 @@
  * number by code. Each line has the place in the stage's code, as people see the code. A client that sends only invalid
  * requests must not fill the disk.
  */
-
 import type { Clock } from '../../core/clock.ts';
 import type { ErrorCode, ModeletError } from '../../core/errors.ts';
 import { counted } from '../../core/figures.ts';

@@ -2,7 +2,6 @@
  * Logs refused and dropped requests in one record per interval, however many there are: under overload, a line for each
  * would cost more than the requests.
  */
-
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { counted } from '../../core/figures.ts';

@@ -1,5 +1,4 @@
 /** Splits the time of a request into parts that add up to the total. Pure. */
-
 import type { SettledRequest, StageTiming } from '../../core/model.ts';
 import { layOut } from '../../core/routes/concurrent-timings.ts';
 

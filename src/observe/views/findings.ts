@@ -1,5 +1,4 @@
 /** The things that can be wrong with pipelines, each as a sentence with the buttons that help. Pure. */
-
 import { ago, duration } from '../../core/figures.ts';
 import { causeOf } from '../meters/failed-requests.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';

@@ -1,5 +1,4 @@
 /** One sentence about all pipelines: that all is well, or the first thing that is not and what to do about it. Pure. */
-
 import { percent } from '../../core/figures.ts';
 import type { StageReading } from '../../core/readings.ts';
 import { countOf } from '../meters/histogram.ts';

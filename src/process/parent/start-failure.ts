@@ -7,7 +7,6 @@
  * exist, or is not a modelet. Every other failure may be temporary: a `setup` that did not reach its network service, a
  * death, a time-out, or a lack of memory.
  */
-
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { TouchedFile } from '../../wire/frames/bodies.ts';

@@ -3,7 +3,6 @@
  * or writes, memory that grows. So a download is not killed in the middle, and begun anew, for ever. A start that was
  * silent for too long may only be slow, so each failed one doubles the time of the next.
  */
-
 import { readFileSync } from 'node:fs';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { duration } from '../../core/figures.ts';

@@ -2,7 +2,6 @@
  * Starts and supervises the engine process, sends it the plan and the requests, and passes its outcomes on.
  * Holds requests while no engine is ready and sends them once one is. Runs in the server.
  */
-
 import { fileURLToPath } from 'node:url';
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';

@@ -14,7 +14,6 @@
  * - An ended lease is found up to `2 * LEASE_CHECK_MS` late, and counts an attempt however it ended.
  * - Delays end by the time of day. The capacity may be exceeded by what other Node-REDs store in the same moment.
  */
-
 import type { BrokerAccess, BrokerLink, JobLeases } from '../../../broker/broker-link.ts';
 import {
   asMinimal,

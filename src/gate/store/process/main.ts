@@ -1,5 +1,4 @@
 /** Entry of the process of a durable queue: it owns its file, or the connection to its server. Started by URL, never imported. */
-
 import { BrokerLink } from '../../../broker/broker-link.ts';
 import { systemClock, wallTime } from '../../../core/clock.ts';
 import { endWithError, report, runChild } from '../../../process/child/entry.ts';

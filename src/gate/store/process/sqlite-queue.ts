@@ -1,5 +1,4 @@
 /** The embedded queue: one file, one connection. Blocks while it writes, so it must not run in Node-RED's process. */
-
 import {
   type Ack,
   type Cancelled,

@@ -9,7 +9,6 @@
  * The probe gives its proof when it gets further than the workers that died: by its first answer, or by becoming ready
  * if all deaths were failed starts. Without a proof in between, each opening lasts longer than the one before.
  */
-
 import type { Clock, Deadline, Timer } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import { retrySeconds } from '../../../core/figures.ts';

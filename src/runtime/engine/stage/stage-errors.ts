@@ -1,5 +1,4 @@
 /** The errors that a stage gives to items it cannot serve. */
-
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import { retrySeconds } from '../../../core/figures.ts';

@@ -1,5 +1,6 @@
 /** Compares two answers to the same input. Floats may differ in their last digits: sums may run in another order. */
 import { isDeepStrictEqual, types } from 'node:util';
+import { isObject } from '../../../core/objects.ts';
 import { asTensor, elementType } from '../../../core/tensor.ts';
 
 /** Greatest difference of two floats, as a part of the largest float of their array. Other elements must be equal. */
@@ -36,10 +37,6 @@ export function differenceOf(one: unknown, other: unknown, at: readonly string[]
     return null;
   }
   return areLeavesAlike(one, other) ? null : { at, values: [one, other] };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return value !== null && typeof value === 'object';
 }
 
 /** Whether the value is compared as one: numbers share their scale, and a Date has no members. */

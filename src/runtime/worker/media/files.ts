@@ -1,6 +1,7 @@
 /** Inputs that are files: pictures and sounds as bytes, in whatever form clients and nodes send bytes. */
 import { types } from 'node:util';
 import { ModeletError } from '../../../core/errors.ts';
+import { isFields } from '../../../core/objects.ts';
 
 /** The part of an input object that this folder reads. */
 export type InputFields = Readonly<Record<string, unknown>>;
@@ -27,10 +28,6 @@ function bytesOfText(text: string): Uint8Array | null {
   const head = DATA_URL.exec(text);
   const content = head ? text.slice(head[0].length) : text;
   return content.length > 0 && BASE64.test(content.slice(0, LOOKED_AT)) ? Buffer.from(content, 'base64') : null;
-}
-
-export function isFields(value: unknown): value is InputFields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value);
 }
 
 /** The input is not what the task takes. */

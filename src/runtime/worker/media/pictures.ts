@@ -1,8 +1,9 @@
 /** Reads pictures: files of any kind that sharp decodes, turned as their EXIF data say, and pixels. */
 import { types } from 'node:util';
 import { asError } from '../../../core/errors.ts';
+import { isFields } from '../../../core/objects.ts';
 import type { OpenSharp } from '../tasks/library.ts';
-import { beyondLimit, fileBytes, type InputFields, isFields, notTaken } from './files.ts';
+import { beyondLimit, fileBytes, type InputFields, notTaken } from './files.ts';
 
 const MILLION = 1_000_000;
 const WHAT =

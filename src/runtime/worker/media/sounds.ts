@@ -1,8 +1,9 @@
 /** Reads sounds: WAV files, other files with the optional package audio-decode, and samples. Gives one channel at the model's rate. */
 import { types } from 'node:util';
 import { asError } from '../../../core/errors.ts';
+import { isFields } from '../../../core/objects.ts';
 import type { Libraries } from '../tasks/library.ts';
-import { beyondLimit, fileBytes, type InputFields, isFields, notTaken } from './files.ts';
+import { beyondLimit, fileBytes, type InputFields, notTaken } from './files.ts';
 import { readWav, type Sound } from './wav.ts';
 
 /** Decodes FLAC, Ogg, Opus and MP3 with WebAssembly, so that nothing is built at its installation. */

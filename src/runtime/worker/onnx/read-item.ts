@@ -2,6 +2,7 @@
 import { types } from 'node:util';
 import { ModeletError } from '../../../core/errors.ts';
 import { fromHalfBits } from '../../../core/float16.ts';
+import { isFields } from '../../../core/objects.ts';
 import { sizeOf } from '../../../core/tensor.ts';
 import { type TensorElements, toElements } from './elements.ts';
 import { describeShape, mayBeRow, type SessionPort, type Stacking } from './ports.ts';
@@ -67,7 +68,7 @@ function readPart(value: unknown, port: SessionPort, stacking: Stacking): ItemPa
 
 /** A misspelt or forgotten input must not run with anything else in its place. */
 function refuseUnknown(item: unknown, inputs: readonly SessionPort[]): void {
-  if (!isRecord(item) || (inputs.length === 1 && isTensor(item))) return;
+  if (!isFields(item) || (inputs.length === 1 && isTensor(item))) return;
   const unknown = Object.keys(item).filter((name) => !inputs.some((port) => port.name === name));
   if (unknown.length === 0 || unknown.length === Object.keys(item).length) return;
   const which = unknown.map((name) => JSON.stringify(name)).join(', ');
@@ -85,18 +86,14 @@ function whyNot(value: unknown, { type }: SessionPort): string {
 }
 
 function pick(item: unknown, port: SessionPort, inputs: readonly SessionPort[]): unknown {
-  const isNamed = isRecord(item) && Object.hasOwn(item, port.name);
+  const isNamed = isFields(item) && Object.hasOwn(item, port.name);
   if (isNamed && !(inputs.length === 1 && isTensor(item))) return item[port.name];
   if (inputs.length === 1) return item;
   throw new ModeletError('invalid_input', `input must be an object with ${namesOf(inputs)}; "${port.name}" is missing`);
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value) && !ArrayBuffer.isView(value);
-}
-
 function isTensor(value: unknown): value is { data: ArrayLike<unknown>; dims?: unknown; type?: unknown } {
-  return isRecord(value) && (Array.isArray(value['data']) || types.isTypedArray(value['data']));
+  return isFields(value) && (Array.isArray(value['data']) || types.isTypedArray(value['data']));
 }
 
 function find(value: unknown, port: SessionPort): FoundShape {

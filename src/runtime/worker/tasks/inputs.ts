@@ -1,10 +1,10 @@
 /** Makes of the value of a request what the pipeline of a task takes, and finds the options that came with it. */
-
 import type { TaskName } from '../../../config/stage-source.ts';
 import { optionsSchema } from '../../../config/tasks/task-options.ts';
 import { TASKS, type Task, type TaskInput } from '../../../config/tasks/tasks.ts';
 import type { PayloadSchema } from '../../../core/model.ts';
-import { type InputFields, isFields, notTaken } from '../media/files.ts';
+import { isFields } from '../../../core/objects.ts';
+import { type InputFields, notTaken } from '../media/files.ts';
 import { Pictures } from '../media/pictures.ts';
 import { Sounds } from '../media/sounds.ts';
 import type { Libraries, RawImage, TaskPipeline, TaskSource } from './library.ts';
