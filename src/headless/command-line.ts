@@ -14,7 +14,7 @@ export const USAGE = `Usage:
                  [--install]
   modelet check FLOWS [--runtime NAME]
   modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
-                 (--secret-file FILE | --code local)
+                 (--secret-file FILE | --code local) [--install]
   modelet mock-gateway [--port 8000] [...]
 
 Serves the HTTP endpoints of Node-RED flows without Node-RED, or says which of them can be served.
@@ -29,7 +29,7 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
 --keys-file FILE   JSON with the clients that may use the endpoints, and their keys
 --versions-file F  JSON in which the roll-backs of versions outlive the command; written anew when one changes
 --install          first installs what the Python of stages needs, by pip into .venv, and downloads known models from hubs;
-                   MODELET_HUB_TOKEN has the token if they need one
+                   MODELET_HUB_TOKEN has the token if they need one. A worker only downloads models, from MODELET_HUB
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
 --stage NAME       serves only this stage; may be repeated
 --workers, --cpus  workers of each stage and their cores, instead of those in the stage's dialog

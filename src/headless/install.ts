@@ -4,11 +4,12 @@
  */
 import { userFolder } from '../config/folders.ts';
 import { type HubModel, parseHubName } from '../config/tasks/hub-model.ts';
-import { lookIntoFolder } from '../config/tasks/model-folder.ts';
+import { isWholeModel } from '../config/tasks/model-folder.ts';
 import type { Log } from '../observe/log/log.ts';
 import { type Installation, Installer, type InstallPlan } from '../runtime/service/install/installation.ts';
 import { lookAtPython, planPython, planRequirements } from '../runtime/service/install/python-packages.ts';
 import { Downloads } from '../runtime/service/models/downloads.ts';
+import { HUB_TOKEN } from '../runtime/service/models/hub.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
 /** An installation, with the name of a stage that needs it. */
@@ -23,9 +24,6 @@ const REASONS: Readonly<Record<FailedInstallation['code'], string>> = {
   failed: 'the installer reports an error',
 };
 
-/** Names the token for the hub: only Node-RED can read the credentials of a flow file. */
-const TOKEN = 'MODELET_HUB_TOKEN';
-
 /** @throws Error that names the stage whose requirements or model cannot be had */
 export async function install(flows: HeadlessFlows, runtime: string, log: Log): Promise<void> {
   await installRequirements(flows, runtime, log);
@@ -37,22 +35,14 @@ async function downloadModels({ source, nodes }: HeadlessFlows, runtime: string,
   for (const [id, config] of nodes.allSettings('stage')) {
     if (config.runtime !== runtime || config.source.kind !== 'task' || config.source.hub === undefined) continue;
     const { hub, folder, task, precision } = config.source;
-    if (isThere(folder, task, precision)) continue;
+    if (isWholeModel(folder, task, precision)) continue;
     const stage = config.name || id;
-    const wanted = { model: parseHubName(hub) as HubModel, task, precision, token: process.env[TOKEN] ?? '' };
+    const wanted = { model: parseHubName(hub) as HubModel, task, precision, token: process.env[HUB_TOKEN] ?? '' };
     log.write({ level: 'info', message: `looks for the model ${hub}`, stage });
     const ended = await downloads
       .run(wanted)
       .catch((cause: Error) => ({ state: 'failed', error: cause.message }) as const);
     if (ended.state === 'failed') throw new Error(`the model of the stage ${stage} is not downloaded: ${ended.error}`);
-  }
-}
-
-function isThere(...model: Parameters<typeof lookIntoFolder>): boolean {
-  try {
-    return lookIntoFolder(...model) !== null;
-  } catch {
-    return false;
   }
 }
 

@@ -46,6 +46,15 @@ export function lookIntoFolder(path: string, task: TaskName, precision: string):
   return { path, subfolder: subfolder as string, precision: chosen as string };
 }
 
+/** Whether the folder has all that the task needs. */
+export function isWholeModel(path: string, task: TaskName, precision: string): boolean {
+  try {
+    return lookIntoFolder(path, task, precision) !== null;
+  } catch {
+    return false;
+  }
+}
+
 function weightsIn(folder: string): string[] {
   try {
     return readdirSync(folder).filter((name) => name.endsWith('.onnx'));

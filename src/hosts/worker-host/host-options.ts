@@ -22,13 +22,15 @@ export function readHost(args: readonly string[]): HostSpec {
       cpus: { type: 'string' },
       'secret-file': { type: 'string' },
       code: { type: 'string' },
+      install: { type: 'boolean', default: false },
     },
   });
-  const { workers, cpus = null } = values;
+  const { workers, cpus = null, install } = values;
   if (cpus !== null) parsePins(cpus);
   return {
     place: placeOf(values),
-    ...trust(values['secret-file'], values.code),
+    ...trust(values['secret-file'], values.code, install),
+    install,
     ...{ stages: values.stage, workers: workers === undefined ? null : countOf(workers), cpus },
   };
 }
@@ -40,11 +42,17 @@ function placeOf({ broker, prefix, runtime }: Readonly<Record<'broker' | 'prefix
   return { url, prefix: checked, username, password, tls: null, runtime, secret: '' };
 }
 
-function trust(secretFile: string | undefined, code: string | undefined): Pick<HostRules, 'secret' | 'onlyLocalCode'> {
+function trust(
+  secretFile: string | undefined,
+  code: string | undefined,
+  install: boolean,
+): Pick<HostRules, 'secret' | 'onlyLocalCode'> {
   if (code !== undefined && code !== 'local') throw new Error(`--code can only be local, not ${code}`);
   if (secretFile === undefined && code === undefined) {
     throw new Error('worker runs only code that it can trust: give --secret-file, or --code local');
   }
+  if (install && secretFile === undefined)
+    throw new Error('--install downloads the models that stages name: give --secret-file, so that only signed ones do');
   const secret = secretFile === undefined ? null : readFileSync(secretFile, 'utf8').trim();
   if (secret === '') throw new Error(`the secret file ${secretFile} is empty`);
   return { secret, onlyLocalCode: code === 'local' };

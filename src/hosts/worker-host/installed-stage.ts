@@ -9,6 +9,7 @@ import { ModeletError } from '../../core/errors.ts';
 import type { WorkerPlacement } from '../../core/model.ts';
 import { BUILD_ID } from '../../process/build-id.ts';
 import { type PublishedStage, type StageFile, sha256Of } from '../entries.ts';
+import type { HostModels } from './host-models.ts';
 
 export interface HostRules {
   /** Secret with which definitions are signed; null: what is not signed is read, too, as only local code runs. */
@@ -24,14 +25,20 @@ export interface HostRules {
 }
 
 /**
- * Returns the stage as this host runs it, or null if the host does not run the stage.
+ * Returns the stage as this host runs it, or null if the host does not run the stage, or not before its model is here.
  * @throws ModeletError `config_invalid` that says why the host does not run it.
  */
-export async function installed(published: PublishedStage, rules: HostRules): Promise<PlannedStage | null> {
+export async function installed(
+  published: PublishedStage,
+  rules: HostRules,
+  models: HostModels,
+): Promise<PlannedStage | null> {
   const { build, key, stage, file } = published;
   if (rules.stages.length > 0 && !rules.stages.includes(stage.name)) return null;
   if (build !== BUILD_ID) throw refusal('the runtime runs another version of this package than the host');
-  const source = await sourceOn(stage.modelet.source, file, rules);
+  const { source: given } = stage.modelet;
+  const source = given.kind === 'task' ? models.find(given) : await sourceOn(given, file, rules);
+  if (source === null) return null;
   const requireFrom = process.cwd();
   const workers = placements(stage.modelet.workers, rules);
   const modelet = { ...stage.modelet, source, requireFrom, workers };
@@ -40,7 +47,6 @@ export async function installed(published: PublishedStage, rules: HostRules): Pr
 }
 
 async function sourceOn(source: StageSource, file: StageFile | null, rules: HostRules): Promise<StageSource> {
-  if (source.kind === 'task') await checkModel(source);
   if (!('path' in source) || file === null) {
     if (rules.onlyLocalCode && 'code' in source) throw refusal('the host runs no code of the flow (--code local)');
     return source;
@@ -49,16 +55,6 @@ async function sourceOn(source: StageSource, file: StageFile | null, rules: Host
   if (rules.onlyLocalCode) throw refusal(`the host has no such file ${file.path} (--code local)`);
   if (file.content === null) throw refusal(`the host has no such file ${file.path}, and it is too large to be sent`);
   return { ...source, path: await keep(file, file.content) };
-}
-
-/** A host downloads no models: its folders are those of the runtime's machine. */
-async function checkModel({ hub, folder }: Extract<StageSource, { kind: 'task' }>): Promise<void> {
-  const found = await stat(folder).catch(() => null);
-  if (found?.isDirectory()) return;
-  const model = hub === undefined ? 'model' : `model ${hub}`;
-  throw refusal(
-    `the host has no folder ${folder} with the ${model}: copy it from the machine of the runtime, or share it`,
-  );
 }
 
 async function hasContent({ path, sha256 }: StageFile): Promise<boolean> {

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { BrokerLink } from '../../broker/broker-link.ts';
 import { compileRuntime } from '../../config/compile.ts';
+import type { ModelSettings } from '../../config/folders.ts';
 import type { PlannedStage } from '../../config/stage-definition.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
@@ -16,11 +17,14 @@ import { DRAIN_MS, Service } from '../../runtime/service/service.ts';
 import { BATCH_LEASES } from '../batch-queue.ts';
 import { type HostReport, readPublished, type ServedStage } from '../entries.ts';
 import { HEARTBEAT_MS, type HostMessage, type RegistryEntries, RemoteRegistry } from '../registry.ts';
+import { HostModels } from './host-models.ts';
 import { HostedStage, type HostedWay } from './hosted-stage.ts';
 import { type HostRules, installed } from './installed-stage.ts';
 
 export interface HostSpec extends HostRules {
   readonly place: RemotePlace;
+  /** Whether the host downloads the known models of its stages. */
+  readonly install: boolean;
 }
 
 interface StageAtHost {
@@ -43,6 +47,7 @@ export class RemoteWorkerHost {
   readonly #clock: Clock;
   readonly #id: string = randomUUID().slice(0, 8);
   readonly #service: Service;
+  readonly #models: HostModels;
   readonly #stages: Map<string, StageAtHost> = new Map();
   /** The ways through several stages that batches have taken: keys of stages, by the name of the entry. */
   readonly #rows: Map<string, readonly string[]> = new Map();
@@ -58,6 +63,7 @@ export class RemoteWorkerHost {
     this.#spec = spec;
     this.#log = log;
     this.#clock = clock;
+    this.#models = new HostModels({ modelets: modelSettings(process.env) }, spec.install, log, clock);
     const config = compileRuntime({ name: spec.place.runtime, capacity: 100_000 });
     this.#service = new Service('host', config, machine, { onChange: () => {}, onDescribed: () => {}, log });
   }
@@ -104,7 +110,7 @@ export class RemoteWorkerHost {
       if (stage) stage.seenAt = now;
       if (stage?.entry === entry) continue;
       try {
-        const planned = await installed(readPublished(entry, this.#spec.secret), this.#spec);
+        const planned = await installed(readPublished(entry, this.#spec.secret), this.#spec, this.#models);
         if (planned) hasChanged = (await this.#place(key, planned, entry, registry)) || hasChanged;
       } catch (thrown) {
         declined.set(key, asError(thrown).message);
@@ -222,6 +228,13 @@ export class RemoteWorkerHost {
     const onSetup = (record: LogRecord): void => this.#log.write(record);
     return BrokerLink.open({ ...this.#spec.place, queue }, BATCH_LEASES, onSetup, this.#clock);
   }
+}
+
+function modelSettings({ MODELET_HUB: hubs = '', MODELET_MODELS: folder = '' }: NodeJS.ProcessEnv): ModelSettings {
+  return {
+    hub: hubs.split(',').filter((address) => address !== ''),
+    ...(folder === '' ? {} : { modelFolder: folder }),
+  };
 }
 
 /** Batches that a stage's workers run at a time. */

@@ -3,9 +3,12 @@
  * Shows: worker remote.
  */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { arrived, gather, numbers, payloads, sendAll } from '../../fixtures/drawn.ts';
 import { batcher, stage } from '../../fixtures/flow.ts';
+import { FakeHub } from '../../fixtures/hub.ts';
+import { KNOWN, type KnownModel, writeKnownModel } from '../../fixtures/known-models.ts';
 import { useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 import { WITHOUT_REDIS } from '../../fixtures/redis.ts';
@@ -67,5 +70,26 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
       [[], [[1], [2, 2], null, [4, 4, 4, 4]]],
     );
     assert.deepEqual(failed, []);
+  });
+
+  test('with a known model is served when its host has downloaded the model', async (t) => {
+    const model = writeKnownModel(join(bed.folder, 'model'), KNOWN['text-classification'] as KnownModel);
+    const hub = await FakeHub.start({ 'tiny/mood': model });
+    t.after(() => hub.close());
+    const { out } = await bed.deploy(
+      stage('mood', '', 'done', { ...REMOTE, source: 'task', task: 'text-classification', model: 'tiny/mood' }),
+    );
+    bed.host(t, '--code', 'local');
+    await until('the badge says what the host lacks', () =>
+      /^does not start: the host has no folder/.test(red.badges.get('mood')?.text ?? ''),
+    );
+    const variables = { MODELET_HUB: hub.address, MODELET_MODELS: join(bed.folder, 'models') };
+    Object.assign(process.env, variables);
+    t.after(() => Object.keys(variables).map((name) => delete process.env[name]));
+    bed.host(t, '--install');
+    await bed.ready('mood', 1);
+    red.send('mood', { payload: 'good' });
+    const [answer] = payloads(await arrived(out, 1)) as { label: string }[][];
+    assert.equal(answer?.[0]?.label, 'POSITIVE');
   });
 });

@@ -6,6 +6,8 @@ import type { Dispatcher } from 'undici';
 import { type HubFile, type HubModel, hubText, isSafeName } from '../../../config/tasks/hub-model.ts';
 import { asError } from '../../../core/errors.ts';
 
+/** Variable with the token of commands: only Node-RED can read the credentials of a flow file. */
+export const HUB_TOKEN = 'MODELET_HUB_TOKEN';
 const USUAL_HUB = 'https://huggingface.co';
 const CONNECT_MS = 30_000;
 /** Longest silence of a server, in ms. */
