@@ -6,6 +6,7 @@ import { LazyListener } from '../http/listener/lazy-listener.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
 import { Engine, type EngineOutput } from '../runtime/engine/engine.ts';
+import { SharedSlots } from '../runtime/engine/pools/shared-slots.ts';
 import { SupervisedPool } from '../runtime/engine/pools/supervised-pool.ts';
 import type { StageHost } from '../runtime/engine/stage/stage-host.ts';
 import type { Channel } from '../wire/channel/channel.ts';
@@ -99,8 +100,11 @@ function boot(settings: EngineBoot, channel: Channel): RunningEngine {
     systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
   };
   const onLog = (record: LogRecord): void => channel.send({ type: 'log', body: record });
+  const slots = new SharedSlots(settings.maxQueueBytes, systemClock, onLog);
   const createPool: StageHost['createPool'] = (definition, events) =>
-    definition.remote ? new RemotePool(definition, events) : new SupervisedPool(definition, settings, events);
+    definition.remote
+      ? new RemotePool(definition, events)
+      : new SupervisedPool(definition, { ...settings, slots }, events);
   const output: EngineOutput = {
     onOutcome: (item) => outcomes.add(item),
     onPart: (part) => parts.add(part),

@@ -55,7 +55,7 @@ export function introduce(channel: Reports): void {
   };
   process.on('uncaughtException', fail);
   process.on('unhandledRejection', fail);
-  report(channel, { state: 'startup', build: BUILD_ID });
+  report(channel, { state: 'startup', build: BUILD_ID, slots: true });
 }
 
 export function report(channel: Reports, state: StateReport): void {

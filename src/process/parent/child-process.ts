@@ -8,7 +8,8 @@
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { isModeletError } from '../../core/errors.ts';
-import { type Channel, SocketChannel } from '../../wire/channel/channel.ts';
+import { type Channel, type ChannelEvents, SocketChannel } from '../../wire/channel/channel.ts';
+import type { EngineSlots } from '../../wire/slots/slot-lanes.ts';
 import { type ChildEvents, StartedChild, type Traffic } from './child.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 
@@ -20,9 +21,11 @@ const LINGERING_CHANNEL_MS = 1000;
  */
 const QUIET_TURNS = 3;
 
-export interface ChildSpec extends LaunchSpec {
+export interface ChildSpec extends Omit<LaunchSpec, 'slotsFd'> {
   /** File of this package that the child runs. */
   readonly entry: string;
+  /** Where its large payloads travel; absent or null: through the socket pair. */
+  readonly slots?: EngineSlots | null;
 }
 
 export class ChildProcess extends StartedChild {
@@ -30,6 +33,7 @@ export class ChildProcess extends StartedChild {
   protected readonly channel: Channel;
   /** The stream that carries the channel. */
   readonly #pipe: Duplex;
+  readonly #slots: EngineSlots | null;
   /** How the process exited; null until it has. */
   #exit: string | null = null;
   #channelClosed = false;
@@ -37,7 +41,8 @@ export class ChildProcess extends StartedChild {
 
   constructor(spec: ChildSpec, events: ChildEvents, clock: Clock = systemClock) {
     super(spec.entry, events, clock);
-    this.#process = launch(spec);
+    this.#slots = spec.slots ?? null;
+    this.#process = launch({ ...spec, slotsFd: this.#slots?.fd });
     this.#process.on('error', (error) => this.#exited(`could not be started: ${error.message}`));
     this.#process.on('exit', (code, signal) =>
       this.#exited(signal ? `was killed by ${signal}` : `exited with code ${code}`),
@@ -47,10 +52,11 @@ export class ChildProcess extends StartedChild {
     this.read('stdout', (stdout as Readable | undefined) ?? new PassThrough());
     this.read('stderr', (stderr as Readable | undefined) ?? new PassThrough());
     this.#pipe = (pipe as Duplex | undefined) ?? new PassThrough();
-    this.channel = new SocketChannel(this.#pipe, {
+    const channelEvents: ChannelEvents = {
       onFrame: (frame) => this.receive(frame),
       onClose: (error) => this.#channelEnded(error),
-    });
+    };
+    this.channel = new SocketChannel(this.#pipe, channelEvents, { slots: this.#slots });
   }
 
   get pid(): number | null {
@@ -105,6 +111,7 @@ export class ChildProcess extends StartedChild {
     this.#isBuried = true;
     // A grandchild may keep the other end open as long as it lives.
     this.#pipe.destroy();
+    this.#slots?.end();
     this.dead(how);
   }
 }

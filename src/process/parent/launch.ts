@@ -66,6 +66,8 @@ export interface LaunchSpec {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder to run in; absent: that of this process. */
   readonly cwd?: string | undefined;
+  /** File descriptor of the slot file, which the process gets as number 4; absent: it gets none. */
+  readonly slotsFd?: number | undefined;
 }
 
 /** Marks of the processes that this process started and that have not exited, by their ids. */
@@ -96,10 +98,10 @@ export function launch(spec: LaunchSpec): LaunchedProcess {
   return child;
 }
 
-function spawned(command: readonly string[], { env, cwd }: LaunchSpec): LaunchedProcess {
+function spawned(command: readonly string[], { env, cwd, slotsFd }: LaunchSpec): LaunchedProcess {
   try {
     return spawn(command[0] as string, command.slice(1), {
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', ...(slotsFd === undefined ? [] : [slotsFd])],
       detached: true,
       env,
       cwd,

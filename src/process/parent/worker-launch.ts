@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Pin } from '../../core/model.ts';
+import type { EngineSlots } from '../../wire/slots/slot-lanes.ts';
 import { usableThreads } from '../cpu-quota.ts';
 import { inheritedEnvironment } from '../node-options.ts';
 import { findPython } from '../python.ts';
@@ -23,6 +24,8 @@ export interface WorkerLaunch {
   readonly env: Readonly<Record<string, string>>;
   /** Largest JavaScript heap in MB; 0 means the default of Node.js. */
   readonly heapMb: number;
+  /** Where large payloads of a process travel; absent or null: through its channel. */
+  readonly slots?: EngineSlots | null;
 }
 
 /** The variables of a worker: this process's own, those of its stage, and what follows from its pin. */
@@ -53,9 +56,9 @@ export function startProcessWorker(
   clock: Clock,
 ): Child {
   const env = workerEnvironment(spec);
-  const { cpus, launcher } = spec;
+  const { cpus, launcher, slots = null } = spec;
   const start = (command: readonly string[], entry: string): Child => {
-    const child = new ChildProcess({ command, entry, cpus, launcher, env }, events, clock);
+    const child = new ChildProcess({ command, entry, cpus, launcher, env, slots }, events, clock);
     diesFirst(child.pid);
     return child;
   };

@@ -15,9 +15,11 @@ import {
   isLargeFrame,
   isPiece,
   LONGEST_FRAME,
+  type ReadSlot,
   wholeOf,
 } from '../frames/frames.ts';
 import { malformed, type WireItem } from '../frames/items.ts';
+import { type SlotChannel, WorkerSlots } from '../slots/slot-lanes.ts';
 import { BulkLane } from './bulk-lane.ts';
 
 /** File descriptor of a child's channel. */
@@ -82,13 +84,15 @@ export function openParentChannel(events: ChannelEvents, onBytes: (count: number
     onread,
   };
   let channel: SocketChannel | null = null;
-  channel = new SocketChannel(new Socket(options), events, { reused: true, onBytes });
+  channel = new SocketChannel(new Socket(options), events, { reused: true, onBytes, slots: new WorkerSlots(onBytes) });
   return channel;
 }
 
 interface ChannelOptions {
   /** Whether each read overwrites the chunk of the previous read. */
   readonly reused?: boolean;
+  /** Where large payloads of batches and replies travel; absent: in their frames. */
+  readonly slots?: SlotChannel | null;
   /** Called with the number of bytes that were received, or that are about to be written. */
   onBytes?(count: number): void;
 }
@@ -98,6 +102,7 @@ export class SocketChannel implements Channel {
   readonly #reader: FrameReader;
   readonly #onBytes: (count: number) => void;
   readonly #events: ChannelEvents;
+  readonly #slots: SlotChannel | null;
   /** `closing`: frames that wait are still sent, new frames are ignored. */
   #state: 'open' | 'closing' | 'closed' = 'open';
   readonly #flushing: Set<() => void> = new Set();
@@ -106,10 +111,12 @@ export class SocketChannel implements Channel {
   /** Traffic at the last call of `hasMoved`. */
   #seen = { received: 0, left: 0, isFull: false };
 
-  constructor(socket: Duplex, events: ChannelEvents, { reused = false, onBytes = () => {} }: ChannelOptions = {}) {
+  constructor(socket: Duplex, events: ChannelEvents, options: ChannelOptions = {}) {
+    const { reused = false, slots = null, onBytes = () => {} } = options;
     this.#socket = socket;
     this.#events = events;
-    this.#reader = new FrameReader({ reused });
+    this.#slots = slots;
+    this.#reader = new FrameReader({ reused, readSlot: slots?.read.bind(slots) ?? null });
     this.#onBytes = onBytes;
     socket.on('data', (chunk: Buffer) => this.read(chunk));
     socket.on('finish', () => this.#wake());
@@ -149,7 +156,7 @@ export class SocketChannel implements Channel {
     if (this.#state !== 'open') return;
     if (isLargeFrame(frame)) this.#bulk ??= new BulkLane((parts, onLeft) => this.#write(parts, onLeft));
     const atOnce = this.#bulk ? this.#bulk.take(frame) : frame;
-    if (atOnce) this.#write(encodeFrame(atOnce));
+    if (atOnce) this.#write(encodeFrame(this.#slots?.outgoing(atOnce) ?? atOnce));
   }
 
   flushed(): Promise<void> {
@@ -206,7 +213,10 @@ export class SocketChannel implements Channel {
       this.#end(asError(thrown));
       return;
     }
-    for (const frame of frames) this.#events.onFrame(frame);
+    for (const frame of frames) {
+      this.#slots?.received(frame);
+      this.#events.onFrame(frame);
+    }
   }
 
   #wake(): void {
@@ -237,6 +247,8 @@ export interface ReaderOptions {
   readonly longest?: number;
   /** Whether the next chunk overwrites the memory of this one, so that the reader must copy the bytes that it keeps. */
   readonly reused?: boolean;
+  /** Absent or null: no payload is in a slot. */
+  readonly readSlot?: ReadSlot | null;
 }
 
 /**
@@ -246,6 +258,7 @@ export interface ReaderOptions {
 export class FrameReader {
   readonly #longest: number;
   readonly #reused: boolean;
+  readonly #readSlot: ReadSlot | null;
   /** Bytes of an incomplete head. */
   #begun: Buffer | null = null;
   /** An incomplete frame that is not sent in pieces. */
@@ -255,9 +268,10 @@ export class FrameReader {
   /** Bytes of the current piece that have not arrived. */
   #restOfPiece = 0;
 
-  constructor({ longest = LONGEST_FRAME, reused = false }: ReaderOptions = {}) {
+  constructor({ longest = LONGEST_FRAME, reused = false, readSlot = null }: ReaderOptions = {}) {
     this.#longest = longest;
     this.#reused = reused;
+    this.#readSlot = readSlot;
   }
 
   /**
@@ -295,7 +309,7 @@ export class FrameReader {
     const length = this.#checked(bytes.readUInt32LE(0));
     if (isPiece(bytes)) return this.#beginPiece(bytes, length);
     if (bytes.byteLength >= length) {
-      frames.push(decodeFrame(this.#kept(bytes.subarray(0, length))));
+      frames.push(decodeFrame(this.#kept(bytes.subarray(0, length)), this.#readSlot));
       return bytes.subarray(length);
     }
     // Not from the shared pool for small buffers: a payload that is kept would keep the whole pool in memory.
@@ -318,7 +332,7 @@ export class FrameReader {
     const rest = fill(filling, bytes, filling.frame.byteLength);
     if (filling.filled === filling.frame.byteLength) {
       this.#frame = null;
-      frames.push(decodeFrame(filling.frame));
+      frames.push(decodeFrame(filling.frame, this.#readSlot));
     }
     return rest;
   }
@@ -331,7 +345,7 @@ export class FrameReader {
       this.#whole = null;
       const { frame } = whole;
       if (frame.readUInt32LE(0) !== frame.byteLength) throw malformed('its pieces are not as long as it is');
-      frames.push(decodeFrame(frame));
+      frames.push(decodeFrame(frame, this.#readSlot));
     }
     return rest;
   }

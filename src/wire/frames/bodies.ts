@@ -101,6 +101,8 @@ export interface StateReport {
   readonly state: 'startup' | 'ready' | 'error' | 'shutdown';
   /** With `startup`: the build of the child's code, which must be the same as the parent's. */
   readonly build?: string;
+  /** With `startup`: whether large payloads may be in slots, see src/wire/slots. */
+  readonly slots?: boolean;
   /** With `error`: the error, encoded by error-codec.ts, in Base64. */
   readonly error?: string;
   /** With `error`: whether the error occurred while the worker loaded its code, before `setup`. */

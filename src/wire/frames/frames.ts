@@ -4,7 +4,8 @@
  *
  * A frame is a 32-byte head and a body. It is little-endian, and its length is a multiple of 8:
  *
- *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes, or runs | f64 batch | f64 runMs
+ *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes, runs, or bytes of a slot | f64 batch
+ *          | f64 runMs, or place of a slot
  *   body   JSON of a control frame, or items (see items.ts)
  *
  * Between server and engine a large frame may arrive in pieces, with other frames between them. A piece is a head and
@@ -29,7 +30,7 @@ import type {
   UsageReport,
   WorkerBoot,
 } from './bodies.ts';
-import { type FrameField, malformed, readItems, type WireItem, writeItems } from './items.ts';
+import { type FrameField, malformed, readItems, type SlotPlaces, type WireItem, writeItems } from './items.ts';
 
 export type { WireItem } from './items.ts';
 
@@ -83,8 +84,24 @@ export type ItemFrame =
   | { readonly type: 'recalled'; readonly items: readonly WireItem[] }
   /** Numbered calls to a queue, and its answers with the same numbers. */
   | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
-  | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
-  | ({ readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number } & BatchRunReport);
+  | (Slotted & { readonly type: 'batch'; readonly batch: number; readonly room?: BatchSlot | null })
+  | (Slotted & BatchRunReport & { readonly type: 'reply'; readonly batch: number });
+
+/** A frame whose large payloads may be in slots, see src/wire/slots. */
+interface Slotted {
+  readonly items: readonly WireItem[];
+  /** Of a frame to send. Absent: all payloads are in the frame. */
+  readonly places?: SlotPlaces;
+}
+
+/** The slot of a batch, which has its large inputs and then takes the results. */
+export interface BatchSlot {
+  readonly at: number;
+  readonly bytes: number;
+}
+
+/** Reads a payload of a batch, or of its reply, from its place in the slots. @throws ModeletError `protocol_error` */
+export type ReadSlot = (batch: number, at: number, length: number) => Uint8Array;
 
 export type Frame = ControlFrame | ItemFrame;
 
@@ -223,7 +240,7 @@ function encodeControl(frame: ControlFrame): Uint8Array[] {
   return [buffer];
 }
 
-/** @param json bytes of JSON, or in a reply the number of runs */
+/** @param json bytes of JSON, in a reply the number of runs, in a batch the bytes of its slot */
 function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: number, json: number): void {
   if (length > LONGEST_FRAME) throw new ModeletError('protocol_error', `a frame of ${length} bytes is too long`);
   buffer.writeUInt32LE(length, 0);
@@ -234,18 +251,24 @@ function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: n
 }
 
 function encodeItems(frame: ItemFrame): Uint8Array[] {
-  return writeItems(frame.items, NUMBER_FIELDS[frame.type] ?? null, HEAD, (head, length) => {
-    writeHead(head, length, frame.type, frame.items.length, frame.type === 'reply' ? frame.runs : 0);
+  const room = frame.type === 'batch' ? frame.room : null;
+  const places = 'places' in frame ? frame.places : null;
+  const fill = (head: Buffer, length: number): void => {
+    const number = frame.type === 'reply' ? frame.runs : (room?.bytes ?? 0);
+    writeHead(head, length, frame.type, frame.items.length, number);
     if ('batch' in frame) head.writeDoubleLE(frame.batch, 16);
     if ('runMs' in frame) head.writeDoubleLE(frame.runMs, 24);
-  });
+    else if (room) head.writeDoubleLE(room.at, 24);
+  };
+  return writeItems(frame.items, NUMBER_FIELDS[frame.type] ?? null, HEAD, fill, places);
 }
 
 /**
  * Reads one whole frame. Payloads are views into `frame`, so a payload keeps the whole frame in memory.
+ * @param readSlot null: no payload is in a slot
  * @throws ModeletError `protocol_error` for bytes that this version did not write.
  */
-export function decodeFrame(frame: Buffer): Frame {
+export function decodeFrame(frame: Buffer, readSlot: ReadSlot | null = null): Frame {
   const type = FRAME_TYPES[frame.readUInt8(5)];
   if (frame.readUInt8(4) !== WIRE_VERSION) {
     throw malformed(`version ${frame.readUInt8(4)} instead of ${WIRE_VERSION}`);
@@ -257,8 +280,15 @@ export function decodeFrame(frame: Buffer): Frame {
     const body = parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength));
     return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
   }
-  const items = readItems(frame, NUMBER_FIELDS[type] ?? null, HEAD, frame.readUInt32LE(8));
-  return { type, items, batch: frame.readDoubleLE(16), runMs: frame.readDoubleLE(24), runs: jsonLength } as ItemFrame;
+  const [batch, number] = [frame.readDoubleLE(16), frame.readDoubleLE(24)];
+  const readPlace = readSlot ? (at: number, length: number) => readSlot(batch, at, length) : noSlots;
+  const items = readItems(frame, NUMBER_FIELDS[type] ?? null, HEAD, frame.readUInt32LE(8), readPlace);
+  if (type !== 'batch') return { type, items, batch, runMs: number, runs: jsonLength } as ItemFrame;
+  return { type, items, batch, room: jsonLength > 0 ? { at: number, bytes: jsonLength } : null };
+}
+
+function noSlots(): never {
+  throw malformed('a payload is in a slot, and there are none');
 }
 
 function parseBody(text: string): unknown {

@@ -2,9 +2,10 @@
  * Encodes items as the body of a frame:
  *
  *   items x 48-byte record, their stage timings, their costs, their metas, their payloads (each padded to 8)
- *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams, 8 together, 16 costs)
- *          | u8 codec | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 key
+ *   record f64 id | f64 deadline | i32 priority | u32 field | u8 flags (1 ok, 2 patient, 4 streams, 8 together, 16 costs,
+ *          32 in a slot) | u8 codec | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 key
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
+ *   group  in batches and replies: place of a payload in the slot file, in units of 8 bytes; the frame is without it
  *   cost   f64 cost of an item with the flag `costs`, which only `submit` frames have
  *   meta   JSON of the topic, id, key and options of a message, for stages that want them besides the payload; in outcomes of a
  *          gather report
@@ -16,18 +17,12 @@
  */
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import {
-  NO_COST,
-  type Outcome,
-  type Payload,
-  type RequestNumber,
-  type SavedRun,
-  type StageTiming,
-} from '../../core/model.ts';
+import { NO_COST, type Outcome, type Payload, type RequestNumber, type StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
 import { ByteBudget, padded } from '../codec/sizes.ts';
+import { readTimings, TIMING, writeTiming } from './timings.ts';
 
 /** Makes the error for bytes that are not a valid frame. */
 export function malformed(what: string): ModeletError {
@@ -40,6 +35,9 @@ const PATIENT = 2;
 const STREAMS = 4;
 const TOGETHER = 8;
 const COSTS = 16;
+const IN_SLOT = 32;
+/** Unit of places in the slot file, in bytes. */
+const PLACE = 8;
 /** Payloads below this size, in bytes, are copied into the frame; larger ones are separate buffers. */
 const COPY_BELOW = 65_536;
 
@@ -121,42 +119,61 @@ export function itemLength(item: WireItem, field: FrameField | null = null): num
   return RECORD + beside + padded(item.payload.bytes.byteLength);
 }
 
+/** Where the payloads of a frame are that are in slots and not in the frame. */
+export type SlotPlaces = ReadonlyMap<WireItem, number>;
+
+/** Reads a payload from its place in the slots. @throws ModeletError `protocol_error` */
+export type ReadPlace = (at: number, length: number) => Uint8Array;
+
 /**
  * Encodes items as buffers to write in order. Does not copy large payloads.
  * @param writeHead fills the first `head` bytes of the buffer, which are zero; also gets the length of the whole frame
+ * @param places null: all payloads are in the frame
  */
 export function writeItems(
   items: readonly WireItem[],
   field: FrameField | null,
   head: number,
   writeHead: (buffer: Buffer, length: number) => void,
+  places: SlotPlaces | null = null,
 ): Uint8Array[] {
-  let length = head;
   let copied = head;
+  let beside = 0;
   for (const item of items) {
-    length += itemLength(item, field);
-    copied += itemLength(item, field) - (passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0);
+    const payload = passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0;
+    copied += itemLength(item, field) - payload;
+    if (!places?.has(item)) beside += payload;
   }
   const buffer = Buffer.allocUnsafe(copied);
   buffer.fill(0, 0, head);
-  writeHead(buffer, length);
+  writeHead(buffer, copied + beside);
 
   let offset = head;
-  for (const item of items) offset = writeRecord(buffer, offset, item, field);
+  for (const item of items) offset = writeRecord(buffer, offset, item, field, places);
   for (const item of items) for (const timing of item.timings) offset = writeTiming(buffer, offset, timing);
   if (field === 'routeRef') offset = writeCosts(buffer, offset, items, field);
   for (const item of items) if (item.meta) offset = writePadded(buffer, offset, item.meta);
 
+  return writePayloads(buffer, offset, items, places);
+}
+
+/** Copies the small payloads to a place in the buffer. Returns the buffer in parts, with the large ones between them. */
+function writePayloads(
+  buffer: Buffer,
+  at: number,
+  items: readonly WireItem[],
+  places: SlotPlaces | null,
+): Uint8Array[] {
   const parts: Uint8Array[] = [];
-  let written = 0;
+  let [offset, written] = [at, 0];
   for (const item of items) {
     const { bytes } = item.payload;
-    if (!passesBeside(item)) {
-      offset = writePadded(buffer, offset, bytes);
-      continue;
+    if (!passesBeside(item)) offset = writePadded(buffer, offset, bytes);
+    else if (!places?.has(item)) {
+      const rest = padded(bytes.byteLength) - bytes.byteLength;
+      parts.push(buffer.subarray(written, offset), bytes, PAD.subarray(0, rest));
+      written = offset;
     }
-    parts.push(buffer.subarray(written, offset), bytes, PAD.subarray(0, padded(bytes.byteLength) - bytes.byteLength));
-    written = offset;
   }
   parts.push(buffer.subarray(written, offset));
   return parts.filter((part) => part.byteLength > 0);
@@ -176,18 +193,26 @@ function passesBeside(item: WireItem): boolean {
   return item.payload.bytes.byteLength >= COPY_BELOW;
 }
 
-function writeRecord(buffer: Buffer, offset: number, item: WireItem, field: FrameField | null): number {
+function writeRecord(
+  buffer: Buffer,
+  offset: number,
+  item: WireItem,
+  field: FrameField | null,
+  places: SlotPlaces | null,
+): number {
+  const place = places?.get(item);
   buffer.writeDoubleLE(item.id, offset);
   buffer.writeDoubleLE(item.deadline, offset + 8);
   buffer.writeInt32LE(item.priority, offset + 16);
   buffer.writeUInt32LE(field === null ? 0 : item[field], offset + 20);
   const flags = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
-  buffer[offset + 24] = flags | (item.together ? TOGETHER : 0) | (hasCost(item, field) ? COSTS : 0);
+  const more = (hasCost(item, field) ? COSTS : 0) | (place === undefined ? 0 : IN_SLOT);
+  buffer[offset + 24] = flags | (item.together ? TOGETHER : 0) | more;
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
   buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
   buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
-  buffer.writeUInt32LE(item.group, offset + 36);
+  buffer.writeUInt32LE(place === undefined ? item.group : place / PLACE, offset + 36);
   buffer.writeUInt32LE(item.sticky, offset + 40);
   buffer.writeUInt32LE(item.key, offset + 44);
   return offset + RECORD;
@@ -205,10 +230,16 @@ function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number 
 }
 
 /**
- * Reads the items of a frame, which begin at `head`. Payloads are views into the frame.
+ * Reads the items of a frame, which begin at `head`. Payloads are views into the frame, or come from their places.
  * @throws ModeletError `protocol_error` if the frame's length is not that of its items.
  */
-export function readItems(frame: Buffer, field: FrameField | null, head: number, count: number): WireItem[] {
+export function readItems(
+  frame: Buffer,
+  field: FrameField | null,
+  head: number,
+  count: number,
+  readPlace: ReadPlace,
+): WireItem[] {
   const records = head + count * RECORD;
   if (records > frame.byteLength) throw malformed(`${count} items do not fit`);
   let timingsAt = records;
@@ -223,10 +254,11 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
   for (let index = 0; index < count; index += 1) {
     const at = head + index * RECORD;
     const timings = frame.readUInt16LE(at + 26);
-    const payloadLength = frame.readUInt32LE(at + 28);
+    const length = frame.readUInt32LE(at + 28);
     const metaLength = frame.readUInt32LE(at + 32);
     const flags = frame[at + 24] as number;
-    if (payloadsAt + payloadLength > frame.byteLength) throw malformed(`item ${index} reaches beyond the frame`);
+    const payloadEnd = payloadsAt + ((flags & IN_SLOT) === 0 ? length : 0);
+    if (payloadEnd > frame.byteLength) throw malformed(`item ${index} reaches beyond the frame`);
     items.push({
       id: frame.readDoubleLE(at),
       deadline: frame.readDoubleLE(at + 8),
@@ -243,17 +275,26 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
       key: frame.readUInt32LE(at + 44),
       tenure: slot(frame, at, field === 'tenure'),
       cost: costLength(frame, at) > 0 ? frame.readDoubleLE(costsAt) : NO_COST,
-      payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
+      payload: readPayload(frame, at, payloadsAt, readPlace),
       meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),
       timings: readTimings(frame, timingsAt, timings),
     });
     timingsAt += timings * TIMING;
     costsAt += costLength(frame, at);
     metasAt += padded(metaLength);
-    payloadsAt += padded(payloadLength);
+    payloadsAt = padded(payloadEnd);
   }
   if (payloadsAt !== frame.byteLength) throw malformed('its length is not that of its items');
   return items;
+}
+
+/** @param recordAt where the record of the item is; @param bytesAt where its payload is, if that is in the frame */
+function readPayload(frame: Buffer, recordAt: number, bytesAt: number, readPlace: ReadPlace): Payload {
+  const codec = frame[recordAt + 25] as number;
+  const length = frame.readUInt32LE(recordAt + 28);
+  const isInSlot = ((frame[recordAt + 24] as number) & IN_SLOT) !== 0;
+  const bytes = isInSlot ? readPlace(frame.readUInt32LE(recordAt + 36) * PLACE, length) : null;
+  return { codec, bytes: bytes ?? frame.subarray(bytesAt, bytesAt + length) };
 }
 
 /** Returns the bytes of the cost of the item whose record is at `at`. */
@@ -264,38 +305,6 @@ function costLength(frame: Buffer, at: number): number {
 /** Returns the field that only one type of frame has. */
 function slot(frame: Buffer, at: number, isThere: boolean): number {
   return isThere ? frame.readUInt32LE(at + 20) : 0;
-}
-
-/** Size of one stage's timing, in bytes. */
-const TIMING = 24;
-
-const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
-
-function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
-  buffer.writeUInt32LE(timing.stage, offset);
-  buffer.writeFloatLE(timing.waitMs, offset + 4);
-  buffer.writeFloatLE(timing.batchMs, offset + 8);
-  buffer.writeFloatLE(timing.runMs, offset + 12);
-  buffer.writeUInt32LE(timing.batchSize, offset + 16);
-  buffer.writeInt32LE(timing.cache ? SAVED[timing.cache] : timing.worker, offset + 20);
-  return offset + TIMING;
-}
-
-function readTimings(frame: Buffer, offset: number, count: number): StageTiming[] {
-  const timings: StageTiming[] = [];
-  for (let at = offset; at < offset + count * TIMING; at += TIMING) {
-    const worker = frame.readInt32LE(at + 20);
-    const timing: StageTiming = {
-      stage: frame.readUInt32LE(at),
-      waitMs: frame.readFloatLE(at + 4),
-      batchMs: frame.readFloatLE(at + 8),
-      runMs: frame.readFloatLE(at + 12),
-      batchSize: frame.readUInt32LE(at + 16),
-      worker: Math.max(-1, worker),
-    };
-    timings.push(worker >= 0 ? timing : { ...timing, cache: worker === SAVED.hit ? 'hit' : 'joined' });
-  }
-  return timings;
 }
 
 /** Bytes that do not count: a payload of exactly the maximum size must not fail because of field names and the id. */

@@ -35,7 +35,9 @@ describe('a worker in Python', { skip: WITHOUT_PYTHON }, () => {
       answers,
       numbers.map((n) => [n, 32, 'model', 0]),
     );
-    await until('the three calls are reported', () => service.stage('model').reading.runs === 3);
+    const large = 'a payload that travels in a slot'.repeat(10_000);
+    assert.deepEqual(await service.value(large), [large, 1, 'model', 0]);
+    await until('the four calls are reported', () => service.stage('model').reading.runs === 4);
   });
 
   test('carries 8 MB both ways, of several requests at a time', async (t) => {

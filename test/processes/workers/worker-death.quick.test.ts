@@ -151,6 +151,27 @@ describe('kill -9 in the middle of a batch', () => {
   });
 });
 
+test('large payloads come back as they are, or as worker_lost, while workers are killed', async (t) => {
+  const inline = 'return { size: input.length, first: input[0], last: input[input.length - 1], back: input };';
+  const service = await serve(t, { stages: [{ id: 'model', inline, workers: 2 }] });
+  const pids = (await service.ready())['model'] as number[];
+  const codes = { ok: 0, worker_lost: 0 };
+  const lane = async (first: number): Promise<void> => {
+    for (let n = first; n < first + 40; n += 1) {
+      const input = Buffer.alloc(60_000 + 7_001 * (n % 31), n);
+      const { code, value } = await service.answer(input);
+      assert.ok(code === 'ok' || code === 'worker_lost', code);
+      codes[code] += 1;
+      if (code === 'ok') assert.deepEqual(value, { size: input.length, first: n % 256, last: n % 256, back: input });
+      if (n === 7 || n === 120) kill9(pids[n === 7 ? 0 : 1]);
+    }
+  };
+  await Promise.all([0, 100, 200, 300].map(lane));
+  assert.ok(codes.ok > 0, JSON.stringify(codes));
+  const { backlog, lateOutcomes } = service.service.snapshot();
+  assert.deepEqual([backlog, lateOutcomes], [0, 0]);
+});
+
 describe('a modelet that ends its own process', () => {
   test('gets a new process four times in a row, after growing pauses', async (t) => {
     const service = await serve(t, { stages: [{ id: 'die', file: 'die' }] });

@@ -23,7 +23,7 @@ import type {
   WorkerStatus,
 } from '../../../core/model.ts';
 import { LastingFailure } from '../../../process/parent/start-failure.ts';
-import type { EngineBoot, TouchedFile } from '../../../wire/frames/bodies.ts';
+import type { TouchedFile } from '../../../wire/frames/bodies.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
 import { ExampleCheck } from './example-check.ts';
@@ -37,7 +37,7 @@ import {
   type WorkerPool,
 } from './pool.ts';
 import { StartReports } from './start-reports.ts';
-import { WorkerFactory } from './worker-factory.ts';
+import { type PoolBoot, WorkerFactory } from './worker-factory.ts';
 import { Roster } from './workers/roster.ts';
 import { Scaler } from './workers/scaler.ts';
 import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';
@@ -69,7 +69,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   /** Whether `close` was called: workers that end get no successors. */
   #isClosed = false;
 
-  constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
+  constructor(stage: StageDefinition, boot: PoolBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
     this.#stage = stage;
     this.#factory = new WorkerFactory(stage.modelet, boot, clock);
     this.#events = events;

@@ -9,15 +9,21 @@ import type { Child, ChildEvents } from '../../../process/parent/child.ts';
 import { startProcessWorker } from '../../../process/parent/worker-launch.ts';
 import type { EngineBoot } from '../../../wire/frames/bodies.ts';
 import type { ControlFrame } from '../../../wire/frames/frames.ts';
+import type { SharedSlots } from './shared-slots.ts';
 import { startThreadWorker } from './thread-worker.ts';
 
 /** Limits without a caller, in ms: the least, for short time limits, and that of requests without a time limit. */
 const LEAST_ABANDONED_MS = 10_000;
 const DEFAULT_ABANDONED_MS = 30_000;
 
+export interface PoolBoot extends EngineBoot {
+  /** Where large payloads travel; absent: through the channels of the workers. */
+  readonly slots?: SharedSlots;
+}
+
 export class WorkerFactory {
   #modelet: ModeletDefinition;
-  readonly #boot: EngineBoot;
+  readonly #boot: PoolBoot;
   readonly #clock: Clock;
   /** Warnings about pins that could not be applied. */
   readonly pinWarnings: readonly string[];
@@ -26,7 +32,7 @@ export class WorkerFactory {
 
   #launches: number[] = [];
 
-  constructor(modelet: ModeletDefinition, boot: EngineBoot, clock: Clock) {
+  constructor(modelet: ModeletDefinition, boot: PoolBoot, clock: Clock) {
     this.#modelet = modelet;
     this.#boot = boot;
     this.#clock = clock;
@@ -76,7 +82,8 @@ export class WorkerFactory {
       heapMb,
     };
     if (isolation === 'thread') return startThreadWorker({ ...spec, concurrency }, events, this.#clock);
-    return startProcessWorker(spec, this.#modelet, events, this.#clock);
+    const slots = this.#boot.slots?.lane() ?? null;
+    return startProcessWorker({ ...spec, slots }, this.#modelet, events, this.#clock);
   }
 
   /** Returns the first frame for a new worker. */

@@ -7,9 +7,10 @@ import select
 import socket
 import struct
 import threading
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import forks
+from .slots import PADDINGS, Room, SlotLane, padded
 
 WIRE_VERSION = 5
 LONGEST_FRAME = 1 << 30
@@ -23,18 +24,20 @@ TYPES = (
     "progress", "recalled",
 )  # fmt: skip
 
-HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes or runs, batch, runMs
-# id, deadline, priority, part (in batches: tenure), flags, codec, timings, payload, meta, group
+# length, version, type, 0, items, JSON bytes, runs or bytes of a slot, batch, runMs or place of a slot
+HEAD = struct.Struct("<IBBHIIdd")
+# id, deadline, priority, part (in batches: tenure), flags, codec, timings, payload, meta, place in a slot
 RECORD = struct.Struct("<ddiIBBHIII8x")
 TIMING = 24
 OK = 1
 STREAMS = 4
 TOGETHER = 8
+IN_SLOT = 32
 READ_AT_ONCE = 65_536
+# Of places in slots, in bytes.
+PLACE_UNIT = 8
 # Parts of at least this size in bytes are sent without a copy. Smaller parts are joined first.
 COPY_BELOW = 65_536
-# By their length.
-PADDINGS = [bytes(length) for length in range(8)]
 
 Bytes = Union[bytes, bytearray, memoryview]
 
@@ -78,20 +81,20 @@ class Reply(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A decoded frame. A control frame has a `body`; a batch has `batch` and `items`."""
+    """A decoded frame. A control frame has a `body`; a batch has `batch`, `items` and maybe a slot for its results."""
 
     type: str
     body: Any = None
     batch: float = 0
     items: Sequence[Item] = ()
+    room: Optional[Room] = None
 
 
 class MalformedFrame(Exception):
     code = "protocol_error"
 
 
-def padded(length: int) -> int:
-    return (length + 7) & ~7
+ReadSlot = Callable[[int, int], memoryview]
 
 
 class Channel:
@@ -106,6 +109,7 @@ class Channel:
         # Programs that the modelet starts must not keep the channel open.
         self._socket.set_inheritable(False)
         self._begun = bytearray()
+        self._slots = SlotLane()
         self._sending = threading.Lock()
 
     def fileno(self) -> int:
@@ -129,7 +133,9 @@ class Channel:
         (length,) = struct.unpack_from("<I", self._begun)
         if length < HEAD.size or length % 8 != 0 or length > LONGEST_FRAME:
             raise MalformedFrame(f"malformed frame: a length of {length} bytes")
-        return decode(self._take(length))
+        frame = decode(self._take(length), self._slots.read)
+        self._slots.received(frame.batch, frame.room)
+        return frame
 
     def _take(self, length: int) -> bytearray:
         """Returns a frame in its own memory, so that values that share a payload's memory never touch another frame."""
@@ -162,14 +168,18 @@ class Channel:
         records: List[Bytes] = []
         metas: List[Bytes] = []
         payloads: List[Bytes] = []
-        for id_, ok, codec, parts, size, _, part, together, meta in replies:
-            flags = OK if ok else TOGETHER if together else 0
-            records.append(RECORD.pack(id_, 0, 0, part, flags, codec, 0, size, len(meta), 0))
+        places = self._slots.places(batch, replies) if kind == "reply" else {}
+        for index, (id_, ok, codec, parts, size, _, part, together, meta) in enumerate(replies):
+            place = places.get(index)
+            flags = (OK if ok else TOGETHER if together else 0) | (0 if place is None else IN_SLOT)
+            records.append(RECORD.pack(id_, 0, 0, part, flags, codec, 0, size, len(meta), (place or 0) // PLACE_UNIT))
             if meta:
                 metas += [meta, PADDINGS[-len(meta) & 7]]
-            payloads += parts
-            payloads.append(PADDINGS[-size & 7])
-            length += RECORD.size + padded(len(meta)) + padded(size)
+            length += RECORD.size + padded(len(meta))
+            if place is None:
+                payloads += parts
+                payloads.append(PADDINGS[-size & 7])
+                length += padded(size)
         head = HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), runs, batch, run_ms)
         self._write([head, *records, *metas, *payloads])
 
@@ -195,8 +205,8 @@ def reply_length(reply: Reply) -> int:
     return RECORD.size + padded(reply.length)
 
 
-def decode(frame: bytearray) -> Frame:
-    length, version, kind, _, count, json_length, batch, _ = HEAD.unpack_from(frame)
+def decode(frame: bytearray, read: ReadSlot) -> Frame:
+    length, version, kind, _, count, json_length, batch, at = HEAD.unpack_from(frame)
     if version != WIRE_VERSION:
         raise MalformedFrame(f"malformed frame: version {version} instead of {WIRE_VERSION}")
     if kind >= len(TYPES):
@@ -205,19 +215,24 @@ def decode(frame: bytearray) -> Frame:
     view = memoryview(frame)
     if name != "batch":
         return Frame(name, body=json.loads(str(view[HEAD.size : HEAD.size + json_length], "utf-8")))
-    return Frame(name, batch=batch, items=_items(view, count))
+    room = Room(int(at), json_length) if json_length else None
+    return Frame(name, batch=batch, items=_items(view, count, read), room=room)
 
 
-def _items(view: memoryview, count: int) -> List[Item]:
+def _items(view: memoryview, count: int, read: ReadSlot) -> List[Item]:
     at = HEAD.size + count * RECORD.size
     records = list(RECORD.iter_unpack(view[HEAD.size : at]))
     meta_at = at + sum(record[6] for record in records) * TIMING
     at = meta_at + sum(padded(record[8]) for record in records)
     items = []
-    for id_, deadline, _, tenure, flags, codec, _, length, meta, _ in records:
+    for id_, deadline, _, tenure, flags, codec, _, length, meta, place in records:
         key = _key(view[meta_at : meta_at + meta]) if tenure else ()
-        items.append(Item(id_, deadline, codec, view[at : at + length], flags & STREAMS != 0, tenure, *key))
-        at += padded(length)
+        if flags & IN_SLOT:
+            payload = read(place * PLACE_UNIT, length)
+        else:
+            payload = view[at : at + length]
+            at += padded(length)
+        items.append(Item(id_, deadline, codec, payload, flags & STREAMS != 0, tenure, *key))
         meta_at += padded(meta)
     if at != len(view):
         raise MalformedFrame("malformed frame: its length is not that of its items")

@@ -48,7 +48,7 @@ def main() -> NoReturn:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     program = Program(channel)
     try:
-        channel.send("report", {"state": "startup", "build": _build_id()})
+        channel.send("report", {"state": "startup", "build": _build_id(), "slots": True})
         program.run()
     except BaseException as error:
         forks.leave(error)

@@ -1,0 +1,55 @@
+/**
+ * The memory that the engine shares with its workers: made for the first of them, and said once in the log if there is
+ * none, or not enough.
+ */
+import type { Clock } from '../../../core/clock.ts';
+import { asError } from '../../../core/errors.ts';
+import { BYTES_PER_MB, type LogRecord } from '../../../core/model.ts';
+import { openSlotFile } from '../../../wire/slots/slot-file.ts';
+import { EngineSlots } from '../../../wire/slots/slot-lanes.ts';
+import { Slots } from '../../../wire/slots/slots.ts';
+
+const INSTEAD = 'large payloads travel through sockets, which costs more';
+
+export class SharedSlots {
+  readonly #most: number;
+  readonly #clock: Clock;
+  readonly #onLog: (record: LogRecord) => void;
+  /** Undefined: no worker has been started; null: there is no shared memory. */
+  #slots: Slots | null | undefined;
+  #hasTold = false;
+
+  /** @param most bytes */
+  constructor(most: number, clock: Clock, onLog: (record: LogRecord) => void) {
+    this.#most = most;
+    this.#clock = clock;
+    this.#onLog = onLog;
+  }
+
+  /** Returns the slots of a new process; null: it has none. */
+  lane(): EngineSlots | null {
+    if (this.#slots === undefined) this.#slots = this.#opened();
+    return this.#slots && new EngineSlots(this.#slots, () => this.#full());
+  }
+
+  #opened(): Slots | null {
+    try {
+      const { file, bytes } = openSlotFile();
+      return new Slots(file, Math.min(bytes, this.#most), this.#clock);
+    } catch (thrown) {
+      this.#tell('info', `there is no shared memory (${asError(thrown).message}): ${INSTEAD}`);
+      return null;
+    }
+  }
+
+  #full(): void {
+    const megabytes = Math.round((this.#slots?.size ?? 0) / BYTES_PER_MB);
+    this.#tell('warn', `the ${megabytes} MB of shared memory are full: ${INSTEAD} while they are`);
+  }
+
+  #tell(level: LogRecord['level'], message: string): void {
+    if (this.#hasTold) return;
+    this.#hasTold = true;
+    this.#onLog({ level, message });
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * The memory that an engine shares with its workers: a file of `/dev/shm` without a name, which is read and written by
+ * position. Every end copies once, and no end wakes the other before all bytes are there; a socket pair copies twice and
+ * wakes its reader for every piece. The file is opened by the engine, and each worker inherits it.
+ */
+import { closeSync, ftruncateSync, openSync, readSync, statfsSync, unlinkSync, writevSync } from 'node:fs';
+import { asError } from '../../core/errors.ts';
+import { padded } from '../codec/sizes.ts';
+
+/** File descriptor of the file in a worker. */
+export const SLOTS_FD = 4;
+
+/** Payloads of at least so many bytes travel in slots: below, the socket costs as little. */
+export const SLOT_FROM: number = 64 * 1024;
+
+const FOLDER = '/dev/shm';
+/** Part of the free memory that one engine may take when it starts; others need theirs. */
+const SHARE = 0.5;
+/** Most bytes of a file. Memory for more large payloads than that is better left to the models. */
+const MOST_BYTES = 1024 ** 3;
+/** Most buffers in one system call. */
+const MOST_BUFFERS = 512;
+const PAD = Buffer.alloc(8);
+
+export class SlotFile {
+  readonly fd: number;
+
+  constructor(fd: number) {
+    this.fd = fd;
+  }
+
+  /** Returns the bytes between two places. @throws Error if the file ends before */
+  read(at: number, length: number): Buffer {
+    const bytes = Buffer.allocUnsafeSlow(length);
+    for (let filled = 0; filled < length; ) {
+      const count = readSync(this.fd, bytes, filled, length - filled, at + filled);
+      if (count === 0) throw new Error(`the slots end at ${at + filled}`);
+      filled += count;
+    }
+    return bytes;
+  }
+
+  /** Writes the payloads one behind the other, each padded to 8 bytes. Returns false if there is no memory for them. */
+  write(payloads: readonly Uint8Array[], at: number): boolean {
+    const parts = payloads.flatMap((bytes) => {
+      const rest = padded(bytes.byteLength) - bytes.byteLength;
+      return rest > 0 ? [bytes, PAD.subarray(0, rest)] : [bytes];
+    });
+    let end = at;
+    for (let index = 0; index < parts.length; index += MOST_BUFFERS) {
+      const some = parts.slice(index, index + MOST_BUFFERS);
+      const length = some.reduce((sum, { byteLength }) => sum + byteLength, 0);
+      if (this.#written(some, end) < length) return false;
+      end += length;
+    }
+    return true;
+  }
+
+  /** Gives all memory back to the system. What is in the slots is lost. */
+  empty(): void {
+    ftruncateSync(this.fd, 0);
+  }
+
+  close(): void {
+    closeSync(this.fd);
+  }
+
+  #written(parts: readonly Uint8Array[], at: number): number {
+    try {
+      return writevSync(this.fd, parts, at);
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code === 'ENOSPC') return 0;
+      throw thrown;
+    }
+  }
+}
+
+/** Makes a file without a name. @returns also how many bytes the engine may use. @throws Error where there is no such memory */
+export function openSlotFile(folder: string = FOLDER): { readonly file: SlotFile; readonly bytes: number } {
+  const path = `${folder}/modelet-${process.pid}-${process.hrtime.bigint()}`;
+  const fd = openSync(path, 'wx+', 0o600);
+  try {
+    unlinkSync(path);
+    const { bavail, bsize } = statfsSync(folder);
+    return { file: new SlotFile(fd), bytes: Math.min(MOST_BYTES, bavail * bsize * SHARE) };
+  } catch (thrown) {
+    closeSync(fd);
+    throw asError(thrown);
+  }
+}
