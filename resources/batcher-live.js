@@ -26,12 +26,17 @@
     return value >= 10 ? Math.round(value) : Math.round(value * 10) / 10;
   }
 
-  function describe(node, settings, { itemsPerSecond, meanBatch }) {
+  function describe(node, settings, { itemsPerSecond, meanBatch, batchChoice }) {
     const text = (key, values) => node._(`modelet-batcher.now.${key}`, values);
     if (!(itemsPerSecond > 0)) return text('quiet');
     const rate = rounded(itemsPerSecond);
     const measured = meanBatch === null ? '' : ` ${text('measured', { size: rounded(meanBatch) })}`;
     if (settings.policy === 'greedy') return `${text('greedy', { rate })}${measured}`;
+    if (settings.policy === 'adaptive') {
+      const choice =
+        batchChoice === null ? '' : ` ${text('choice', { choice: window.modelet.said?.(batchChoice) ?? batchChoice })}`;
+      return `${text('adaptive', { rate })}${measured}${choice}`;
+    }
     if (!(settings.maxWaitMs >= 0 && settings.maxBatchSize >= 1)) return '';
     const size = rounded(batchSize(settings, itemsPerSecond));
     return `${text('waits', { rate, wait: settings.maxWaitMs, size })}${measured}`;

@@ -197,6 +197,7 @@ export function makeStage(context, { id }) {
   const why = el('div', 'why', icon('info-circle'), ' ');
   const sentence = el('span');
   why.append(sentence);
+  const choice = el('div', 'choice');
   const warnings = el('div', 'warnings');
   const showWarnings = list(
     warnings,
@@ -209,7 +210,7 @@ export function makeStage(context, { id }) {
   );
   const [queue, batches, workers] = [makeQueue(), makeBatches(context.history), makeWorkers(context)];
   const versions = makeVersions(context);
-  const figures = [queue.element, batches.element, times];
+  const figures = [queue.element, batches.element, choice, times];
   const element = el('div', 'stage', head, why, ...figures, versions.element, warnings, workers.element);
   element.dataset.stage = id;
   const update = (stage, now, isAlone) => {
@@ -225,6 +226,8 @@ export function makeStage(context, { id }) {
     setText(times, (stage.runP50 === null ? text('stage.noRuns') : text('stage.times', run)) + cached + failing);
     setShown(why, stage.why !== null);
     setText(sentence, said(stage.why || ''));
+    setShown(choice, stage.batchChoice !== null);
+    setText(choice, said(stage.batchChoice || ''));
     showWarnings(stage.warnings);
     setShown(restart, context.mayAct());
     setShown(flush, context.mayAct() && stage.policy !== 'greedy' && stage.maxBatchSize > 1);

@@ -58,16 +58,26 @@ export interface CheckResult {
 /** Why a request needs no run: its answer is in the cache, or another request's run will bring it. */
 export type SavedRun = 'hit' | 'joined';
 
-export type BatchPolicy = 'greedy' | 'oldest' | 'gap';
+export type BatchPolicy = 'greedy' | 'oldest' | 'gap' | 'adaptive';
 
 export interface Batching {
   readonly policy: BatchPolicy;
   /** 1..10000 items. */
   readonly maxBatchSize: number;
-  /** 0..60000; unused by `greedy`. */
+  /** 0..60000; unused by `greedy`. Of `adaptive`: its goal for the p99 of the time in the stage. */
   readonly maxWaitMs: number;
   /** Absent: only the number of its items limits a batch. */
   readonly costs?: BatchCosts;
+}
+
+/** What the policy `adaptive` has chosen for a stage. */
+export interface AdaptiveStatus extends Pick<Batching, 'maxBatchSize' | 'maxWaitMs'> {
+  /** Goal for the p99 of the time in the stage. */
+  readonly targetMs: number;
+  /** The p99 that the choice is expected to have; null: not known. */
+  readonly p99Ms: number | null;
+  /** What it does and why, for people. */
+  readonly reason: string;
 }
 
 /** How the costs of its items limit and form a batch. */
@@ -342,6 +352,8 @@ export interface StageStatus extends CircuitStatus {
   readonly batchWarning?: BatchWarning;
   /** See `ModeletDescription`. */
   readonly instead?: string;
+  /** Absent: the policy of its batches is not `adaptive`. */
+  readonly adaptive?: AdaptiveStatus;
   /** Absent if the stage has no keys. */
   readonly keys?: KeysStatus;
   /** Absent if the stage has no versions. */

@@ -107,8 +107,8 @@ test('the defaults match the public contract', () => {
     [timeoutMs, flowTimeoutMs, capacity, maxPayloadMb, strictPins, logLevel],
     [30_000, 0, 4096, 64, false, 'info'],
   );
-  const { maxBatchSize, policy, maxWaitMs } = defaults('modelet-batcher');
-  assert.deepEqual([maxBatchSize, policy, maxWaitMs], [32, 'greedy', 10]);
+  const { maxBatchSize, policy, maxWaitMs, targetMs } = defaults('modelet-batcher');
+  assert.deepEqual([maxBatchSize, policy, maxWaitMs, targetMs], [32, 'greedy', 10, 100]);
   const stage = defaults('modelet-stage');
   assert.deepEqual(
     [stage['source'], stage['predict'], stage['workers'], stage['cpus'], stage['capacity'], stage['startTimeoutMs']],

@@ -32,7 +32,7 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['batcher', { maxWaitMs: -1 }, /^maxWaitMs: must be >= 0/],
   ['batcher', { maxWaitMs: {} }, /^maxWaitMs: must be number/],
   ['batcher', { batchCost: 'sum', maxBatchCost: -1 }, /^maxBatchCost: must be >= 0/],
-  ['batcher', { policy: 'eager' }, /^policy: must be one of greedy, oldest, gap; got "eager"$/],
+  ['batcher', { policy: 'eager' }, /^policy: must be one of greedy, oldest, gap, adaptive; got "eager"$/],
   ['batcher', { policy: 'Greedy' }, /^policy/],
   ['stage', { keyBy: 'topic', placement: 'remote' }, /^keyBy: a stage with keys has its workers here/],
   ['stage', { keyBy: 'topic', cache: 1 }, /^keyBy: the result depends on the state of the key/],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Batching } from '../../src/core/model.ts';
-import { decideBatch, type QueueView } from '../../src/runtime/engine/stage/batching.ts';
+import { decideBatch, type QueueView } from '../../src/core/queues/batch-policy.ts';
 
 const NEVER = Number.POSITIVE_INFINITY;
 

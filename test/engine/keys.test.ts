@@ -173,7 +173,7 @@ test('a full batch is taken without a look at the other keys', async () => {
     remove: (one) => lanes.gone(one),
   });
   lanes.redefine({ keyIdleMs: IDLE_MS, keySnapshotMb: 0 });
-  const former = new BatchFormer({ batchable: 0 }, rig.clock, () => {});
+  const former = new BatchFormer({ batchable: 0 }, rig.clock, () => {}, { places: () => 1, onChosen: () => {} });
   const items = upTo(500).map((key) => {
     const one = itemOn(LEG, item({ id: key, key }));
     return Object.defineProperty(one, 'arrivedAt', { get: () => (looks += 1) });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Payload } from '../../src/core/model.ts';
-import { RecentBatches } from '../../src/runtime/engine/stage/batching.ts';
+import { RecentBatches } from '../../src/runtime/engine/stage/recent-batches.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 
 /** The usual time after batches with these times from leaving to the reply, each of which ran 5 ms. */

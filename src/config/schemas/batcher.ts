@@ -17,7 +17,7 @@ export const batcher = {
     policy: {
       type: 'string',
       default: 'greedy',
-      enum: ['greedy', 'oldest', 'gap'],
+      enum: ['greedy', 'oldest', 'gap', 'adaptive'],
       icon: 'hourglass-half',
       description: 'When a batch that is not full leaves',
     },
@@ -29,7 +29,18 @@ export const batcher = {
       onlyIf: { policy: ['oldest', 'gap'] },
       icon: 'clock-o',
       unit: 'ms',
-      description: 'How long to wait for more items, in ms. `greedy` ignores it',
+      description: 'How long to wait for more items, in ms. `greedy` and `adaptive` ignore it',
+    },
+    targetMs: {
+      type: 'number',
+      default: 100,
+      minimum: 1,
+      maximum: 60_000,
+      onlyIf: { policy: ['adaptive'] },
+      icon: 'bullseye',
+      unit: 'ms',
+      description:
+        'Goal of `adaptive` for the p99 of the time in the stage, in ms, from the arrival to the end of the run. It chooses the wait, and sizes up to `maxBatchSize`',
     },
     batchCost: {
       type: 'string',

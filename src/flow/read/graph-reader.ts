@@ -150,7 +150,8 @@ function stageSettings(
 }
 
 function batchingOf(config: BatcherConfig): Batching {
-  const { policy, maxBatchSize, maxWaitMs, batchCost, maxBatchCost: most, costBy: by } = config;
+  const { policy, maxBatchSize, targetMs, batchCost, maxBatchCost: most, costBy: by } = config;
+  const maxWaitMs = policy === 'adaptive' ? targetMs : config.maxWaitMs;
   const batching = { policy, maxBatchSize, maxWaitMs };
   const padded = batchCost === 'padded';
   return padded || (batchCost === 'sum' && most > 0) ? { ...batching, costs: { by, most, padded } } : batching;

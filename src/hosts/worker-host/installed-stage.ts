@@ -42,8 +42,10 @@ export async function installed(
   const requireFrom = process.cwd();
   const workers = placements(stage.modelet.workers, rules);
   const modelet = { ...stage.modelet, source, requireFrom, workers };
-  // The runtime keeps the results.
-  return { ...stage, id: key, modelet, cache: { ...stage.cache, entries: 0 } };
+  // The runtime keeps the results, and chooses sizes: a batch stays together here.
+  const { batching, cache } = stage;
+  const policy = batching.policy === 'adaptive' ? 'oldest' : batching.policy;
+  return { ...stage, id: key, modelet, batching: { ...batching, policy }, cache: { ...cache, entries: 0 } };
 }
 
 async function sourceOn(source: StageSource, file: StageFile | null, rules: HostRules): Promise<StageSource> {

@@ -1,6 +1,7 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { ListenerState } from '../../core/endpoints.ts';
 import type {
+  AdaptiveStatus,
   Batching,
   EngineStatus,
   KeysStatus,
@@ -63,6 +64,7 @@ export interface StageSnapshot
       | 'retired'
       | 'lastDeath'
       | 'scaling'
+      | 'adaptive'
     >,
     Pick<StageFacts, 'oldestMs' | 'leavesInMs' | 'retryInMs'> {
   /** Whether the code that was deployed last does not serve yet: older code may. */
@@ -74,6 +76,8 @@ export interface StageSnapshot
   readonly items: number;
   /** How the number of workers follows the load; null if it is fixed. */
   readonly scaling: ScalingSnapshot | null;
+  /** What the policy `adaptive` has chosen; null under another one. */
+  readonly adaptive: AdaptiveStatus | null;
   /** Null if the stage has no keys. */
   readonly keys: KeysStatus | null;
   /** Its versions, with their names; empty if it has none. */
@@ -223,7 +227,7 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
   const { ref, revision, id, name, capacity, queueMb, batching } = settings;
   const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
   const { revision: serves, oldestAt, leavesAt, retryAt, versions = [], keys = null, ...unread } = reported;
-  const { runsSince = null, retired = [], lastDeath = null, scaling = null, ...shown } = unread;
+  const { runsSince = null, retired = [], lastDeath = null, scaling = null, adaptive = null, ...shown } = unread;
   const since = (at: number): number => Math.max(0, now - at);
   const names = new Map(plan.stages.map((stage) => [stage.id, stage.name]));
   const reading = totals.of(ref);
@@ -235,6 +239,7 @@ function stageSnapshot(settings: ShownStage, parts: RuntimeParts): Unexplained {
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
     scaling: scaling && scalingSnapshot(scaling, now),
+    adaptive,
     keys,
     versions: versions.map((version) => ({ ...version, name: names.get(version.stage) ?? version.stage })),
     runsMs: runsSince === null ? null : since(runsSince),

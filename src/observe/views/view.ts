@@ -61,6 +61,8 @@ export interface StageView
   /** Problems that do not keep the stage from serving. */
   readonly warnings: readonly string[];
   readonly policy: string;
+  /** What the policy `adaptive` does and why; null under another one. */
+  readonly batchChoice: string | null;
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
   readonly meanBatch: number | null;
@@ -215,8 +217,7 @@ function stageView(
       ...(stage.batchWarning ? [stage.batchWarning.text] : []),
       ...(stage.instead === undefined ? [] : [stage.instead]),
     ],
-    policy: stage.batching.policy,
-    maxBatchSize: stage.batching.maxBatchSize,
+    ...batchesOf(stage),
     meanBatch: since && meanOf(since.items, since.batches),
     runsPerBatch: since && meanOf(since.runs, since.countedBatches),
     times: since && timesOf(since),
@@ -226,6 +227,11 @@ function stageView(
     runP99: since && rounded(quantile(since.runTimes, 0.99)),
     cached: since && cachedPart(since),
   };
+}
+
+function batchesOf({ batching, adaptive }: StageSnapshot): Pick<StageView, 'policy' | 'batchChoice' | 'maxBatchSize'> {
+  const { policy, maxBatchSize } = batching;
+  return { policy, batchChoice: adaptive?.reason ?? null, maxBatchSize };
 }
 
 function meanOf(sum: number, count: number): number | null {

@@ -101,6 +101,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
 /** Properties that the dialog does not show for these values, or that another test types. */
 const HIDDEN: Partial<Record<Typed, readonly string[]>> = {
   'modelet-stage': ['setup', 'code', 'teardown', 'outputs', 'module', 'task', 'model', 'precision'],
+  'modelet-batcher': ['targetMs'],
   'modelet-collector': ['errorPayload'],
   'modelet-join': ['form', 'maxItems'],
 };

@@ -85,6 +85,11 @@ export class StagePools {
     return this.#successor === null && worker.isCurrent;
   }
 
+  /** Number of workers that serve. */
+  get ready(): number {
+    return this.present.status().filter(({ state }) => state === 'ready').length;
+  }
+
   status(): PoolsStatus {
     const pool = this.present;
     const workers = pool.status();

@@ -1,61 +1,13 @@
-/**
- * Forms a stage's batches from its queue: decides by the stage's policy when a batch leaves, and which items it has. Keeps
- * what the last batches tell: run times for planning, sizes for display, and an input to test the stage with.
- */
+/** Forms a stage's batches from its queue: decides by the stage's policy when a batch leaves, and which items it has. */
+import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { Clock, Deadline, Timer } from '../../../core/clock.ts';
-import type { BatchCosts, Batching, Payload } from '../../../core/model.ts';
+import type { AdaptiveStatus, BatchCosts, Batching } from '../../../core/model.ts';
+import { Adaptive, type AdaptiveStage } from '../../../core/queues/adaptive.ts';
+import { type BatchDecision, decideBatch, type QueueView } from '../../../core/queues/batch-policy.ts';
 import type { BatchReason } from '../../../core/readings.ts';
-import { Growth } from '../routes/memory.ts';
+import type { Room } from '../pools/pool.ts';
 import { areFull, chooseByCost } from './batch-costs.ts';
 import { type Item, isAlone } from './item.ts';
-
-/** The facts that a policy decides by. Times are on the engine's clock. */
-export interface QueueView {
-  readonly length: number;
-  /** Arrival of the item that has waited longest. */
-  readonly oldestAt: number;
-  /** Arrival of the item that came last. */
-  readonly newestAt: number;
-  /** Time at which the free worker became free. */
-  readonly freeSince: number;
-}
-
-export type BatchDecision =
-  | { readonly go: true; readonly size: number; readonly reason: BatchReason }
-  | { readonly go: false; readonly until: Deadline };
-
-const NOTHING_TO_DO: BatchDecision = { go: false, until: Number.POSITIVE_INFINITY };
-
-/**
- * Decides when a batch leaves. Pure: maps the queue, the settings and the time to "go now" or "wait until".
- * Call only while a worker is free. A full batch leaves at once under every policy.
- */
-export function decideBatch(batching: Batching, queue: QueueView, now: number): BatchDecision {
-  const { policy, maxBatchSize, maxWaitMs } = batching;
-  if (queue.length === 0) return NOTHING_TO_DO;
-  if (queue.length >= maxBatchSize) return { go: true, size: maxBatchSize, reason: 'full' };
-  switch (policy) {
-    case 'greedy':
-      return { go: true, size: queue.length, reason: 'idle' };
-    case 'oldest':
-      return leaveAt(queue.oldestAt + maxWaitMs, queue, now, 'timer');
-    case 'gap':
-      return decideByGap(maxWaitMs, queue, now);
-  }
-}
-
-/**
- * Seed 000: a worker that waited longer than `maxWaitMs` for the first item takes the whole queue at once. Otherwise it
- * waits up to `maxWaitMs` for each further item.
- */
-function decideByGap(maxWaitMs: number, queue: QueueView, now: number): BatchDecision {
-  if (queue.oldestAt - queue.freeSince > maxWaitMs) return { go: true, size: queue.length, reason: 'idle' };
-  return leaveAt(Math.max(queue.newestAt, queue.freeSince) + maxWaitMs, queue, now, 'gap');
-}
-
-function leaveAt(at: Deadline, queue: QueueView, now: number, reason: BatchReason): BatchDecision {
-  return now >= at ? { go: true, size: queue.length, reason } : { go: false, until: at };
-}
 
 /** Payload bytes at which a batch is full at any count: it must fit into a frame and into two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
@@ -131,6 +83,7 @@ export class BatchFormer {
   readonly #queue: Pick<BatchSource, 'batchable'>;
   readonly #clock: Clock;
   readonly #onDue: () => void;
+  readonly #adaptive: Adaptive;
   /** Fires when the filling batch leaves. */
   #timer: Timer | null = null;
   #leavesAt: Deadline | null = null;
@@ -139,11 +92,15 @@ export class BatchFormer {
   /** Time since which a worker has been free; null if none is. */
   #freeSince: number | null = null;
 
-  /** @param onDue called when a filling batch need not wait any longer for more items */
-  constructor(queue: Pick<BatchSource, 'batchable'>, clock: Clock, onDue: () => void) {
+  /**
+   * @param onDue called when a filling batch need not wait any longer for more items
+   * @param stage of which the policy `adaptive` asks the number of places, and to which it says its choices
+   */
+  constructor(queue: Pick<BatchSource, 'batchable'>, clock: Clock, onDue: () => void, stage: AdaptiveStage) {
     this.#queue = queue;
     this.#clock = clock;
     this.#onDue = onDue;
+    this.#adaptive = new Adaptive(stage);
   }
 
   /** Time at which the filling batch leaves; null if no batch is filling. */
@@ -179,17 +136,50 @@ export class BatchFormer {
     this.#leavesAt = null;
   }
 
+  /** Notes the run of a batch. @param ms with its way to the worker and back */
+  ran(items: number, ms: number): void {
+    this.#adaptive.ran(items, ms);
+  }
+
+  /** Forgets what runs cost. Call when other code runs. */
+  forget(): void {
+    this.#adaptive.forget();
+  }
+
+  /** What the policy `adaptive` does; nothing under another one. */
+  statusFor({ policy }: Batching): { readonly adaptive?: AdaptiveStatus } {
+    const { status } = this.#adaptive;
+    return policy === 'adaptive' && status ? { adaptive: status } : {};
+  }
+
+  /**
+   * Whether the next batch may go ahead to a busy worker. It cannot be taken back, so it must be full: no later item
+   * could have joined it. None goes ahead if the stage drops its oldest items. While an item waits that must run alone,
+   * only empty workers get batches: otherwise no worker might ever be empty.
+   */
+  roomFor({ batching, overflow }: StageDefinition, hasAlone: boolean, areShort: boolean): Room {
+    if (hasAlone) return 'empty';
+    const full = this.#queue.batchable >= this.#ruleOf(batching).maxBatchSize;
+    return areShort && full && overflow !== 'drop-oldest' ? 'ahead' : 'place';
+  }
+
+  #ruleOf(batching: Batching): Batching {
+    if (batching.policy !== 'adaptive') return batching;
+    return this.#adaptive.ruleFor(batching, this.#clock.now());
+  }
+
   /** Takes the items that leave together now; sets the fill timer if they must wait for more. */
   take(queue: BatchSource, batching: Batching, claim: (item: Item) => boolean): TakenItems {
     if (queue.batchable === 0) return NOTHING_LEAVES;
-    const { costs } = batching;
-    const decision = this.#decide(queue, batching);
+    const { costs, policy } = batching;
+    const decision = this.#decide(queue, this.#ruleOf(batching));
     if (!decision.go) {
       this.#wakeAt(decision.until);
       return NOTHING_LEAVES;
     }
     const items = queue.take(decision.size, claim, costs);
     this.#flushing = Math.max(0, this.#flushing - items.length);
+    if (policy === 'adaptive') this.#adaptive.left(items.map(({ arrivedAt }) => arrivedAt));
     const isFull = costs && items.length < decision.size && areFull(both(items, queue), costs);
     return { items, reason: isFull ? 'full' : decision.reason };
   }
@@ -220,70 +210,5 @@ export class BatchFormer {
     this.stop();
     this.#leavesAt = due;
     this.#timer = this.#clock.at(due, this.#onDue);
-  }
-}
-
-const SMOOTHING = 0.2;
-/** A busy worker gets a second batch only if runs are shorter than this: no other worker can take that batch over. */
-const SHORT_RUN_MS = 4;
-/** Number of mean deviations above the mean that still count as usual; RFC 6298's rule for a timeout. */
-const USUAL_DEVIATIONS = 4;
-/** Upper bound of "usual" as a multiple of the mean: a few slow batches say little about the next. */
-const USUAL_MEANS = 2;
-/** An input is copied after this pause, in ms, and up to this size, so that the copies cost nothing to speak of. */
-const INPUT = { pauseMs: 100, mostBytes: 65_536 } as const;
-
-/** A stage's last batches. */
-export class RecentBatches {
-  /** How much larger its results are than their inputs. */
-  readonly growth: Growth = new Growth();
-  #meanRunMs: number | null = null;
-  #turnaround = { mean: 0, deviation: 0 };
-  #shown = { batches: 0, items: 0, mean: 0 };
-  #input: { readonly payload: Payload; readonly at: number } | null = null;
-
-  /** A copy of the last input; null before the first, and while all have been large. */
-  get lastInput(): Payload | null {
-    return this.#input?.payload ?? null;
-  }
-
-  /** Smoothed mean run time; null before the first reply. */
-  get meanRunMs(): number | null {
-    return this.#meanRunMs;
-  }
-
-  /** Whether runs are short enough to send batches ahead; false before the first reply. */
-  get areShort(): boolean {
-    return this.#meanRunMs !== null && this.#meanRunMs < SHORT_RUN_MS;
-  }
-
-  /** Time within which nearly every batch is answered, estimated from the last batches; 0 before the first reply. */
-  get usualTurnaroundMs(): number {
-    const { mean, deviation } = this.#turnaround;
-    return Math.min(mean + USUAL_DEVIATIONS * deviation, USUAL_MEANS * mean);
-  }
-
-  /** Takes the last input of a batch. A copy, because the payload lies in a frame that must not be kept. */
-  noteInput({ codec, bytes }: Payload, now: number): void {
-    if (bytes.byteLength > INPUT.mostBytes || (this.#input && now - this.#input.at < INPUT.pauseMs)) return;
-    this.#input = { payload: { codec, bytes: new Uint8Array(bytes) }, at: now };
-  }
-
-  /** @param turnaroundMs from leaving to the reply: the run, transit both ways, and the wait of a batch sent ahead */
-  ran(runMs: number, turnaroundMs: number): void {
-    const { mean, deviation } = this.#meanRunMs === null ? { mean: turnaroundMs, deviation: 0 } : this.#turnaround;
-    const off = turnaroundMs - mean;
-    this.#turnaround = {
-      mean: mean + SMOOTHING * off,
-      deviation: deviation + SMOOTHING * (Math.abs(off) - deviation),
-    };
-    this.#meanRunMs = this.#meanRunMs === null ? runMs : this.#meanRunMs + SMOOTHING * (runMs - this.#meanRunMs);
-  }
-
-  /** Returns the mean batch size since the last call, or the previous mean if no batch ran; takes running totals. */
-  meanSize(batches: number, items: number): number {
-    const recent = batches - this.#shown.batches;
-    if (recent > 0) this.#shown = { batches, items, mean: (items - this.#shown.items) / recent };
-    return this.#shown.mean;
   }
 }

@@ -11,9 +11,10 @@ import type { BatchRunReport, WireItem } from '../../../wire/frames/frames.ts';
 import { Description, warningsOf } from '../pools/description.ts';
 import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
-import { BatchFormer, RecentBatches, type TakenItems } from './batching.ts';
+import { BatchFormer, type TakenItems } from './batching.ts';
 import { keepTogether, passedAlong } from './hops.ts';
 import { goesToWorker, type Hop, type Item, isAlone, leavesWorker, NO_HOPS, type RouteStage, runOf } from './item.ts';
+import { RecentBatches } from './recent-batches.ts';
 import { NO_CACHE, SingleFlight } from './response-cache.ts';
 import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
 import type { StageHost } from './stage-host.ts';
@@ -38,13 +39,19 @@ export class Stage implements RouteStage {
     this.#definition = definition;
     this.#host = host;
     this.#description = new Description(host);
-    this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
+    this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump(), {
+      places: () => this.#pools.ready * this.#definition.modelet.concurrency,
+      onChosen: (message) => host.onLog({ level: 'info', message, stage: this.name }),
+    });
     this.#adopt(definition);
     this.#pools = new StagePools(
       definition,
       (newest) => this.#createPool(newest),
       host,
-      () => this.#singleFlight?.renew(),
+      () => {
+        this.#singleFlight?.renew();
+        this.#former.forget();
+      },
     );
     this.#pools.start();
   }
@@ -168,6 +175,7 @@ export class Stage implements RouteStage {
       ...this.#pools.status(),
       cache: this.#singleFlight?.status ?? NO_CACHE,
       reading,
+      ...this.#former.statusFor(this.#definition.batching),
       ...warningsOf(this.#definition, this.description),
       ...(this.#queue.keys ? { keys: this.#queue.keys.status } : {}),
     };
@@ -190,7 +198,7 @@ export class Stage implements RouteStage {
     if (keys) this.#dropAged();
     keys?.dispatch(this.#pools.present, (worker) => this.#dispatchTo(worker));
     while (!keys && this.#queue.length > 0) {
-      const worker = this.#pools.present.freeWorker(this.#roomNeeded());
+      const worker = this.#pools.present.freeWorker(this.#roomNeeded);
       this.#former.noteFree(worker !== null);
       if (worker === null) break;
       this.#dropAged();
@@ -251,16 +259,8 @@ export class Stage implements RouteStage {
     for (const item of this.#queue) if (isAlone(item)) this.#singleFlight?.serves(item);
   }
 
-  /**
-   * Whether the next batch may go ahead to a busy worker. It cannot be taken back, so it must be full: no later item
-   * could have joined it. None goes ahead if the stage drops its oldest items. While an item waits that must run alone,
-   * only empty workers get batches: otherwise no worker might ever be empty.
-   */
-  #roomNeeded(): Room {
-    const { batching, overflow } = this.#definition;
-    if (this.#queue.hasAlone) return 'empty';
-    const full = this.#queue.batchable >= batching.maxBatchSize;
-    return this.#recent.areShort && full && overflow !== 'drop-oldest' ? 'ahead' : 'place';
+  get #roomNeeded(): Room {
+    return this.#former.roomFor(this.#definition, this.#queue.hasAlone, this.#recent.areShort);
   }
 
   /** Removes late items. While a batch fills for a free worker, removes only expired ones: no other item would gain. */
@@ -276,7 +276,9 @@ export class Stage implements RouteStage {
   }
 
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], { runMs, runs }: BatchRunReport, worker: number): void {
-    this.#recent.ran(runMs, this.#host.clock.now() - batch.dispatchedAt);
+    const now = this.#host.clock.now();
+    this.#recent.ran(runMs, now - batch.dispatchedAt);
+    this.#former.ran(batch.items.length, now - batch.startedAt);
     this.meter.batchRan(runMs, batch.items.length, runs);
     // Only the call for all of them failed: alone, each gets its own outcome.
     const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);

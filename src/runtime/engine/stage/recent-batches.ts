@@ -1,0 +1,68 @@
+/** A stage's last batches: run times for planning, sizes for display, and an input to test the stage with. */
+import type { Payload } from '../../../core/model.ts';
+import { Growth } from '../routes/memory.ts';
+
+const SMOOTHING = 0.2;
+/** A busy worker gets a second batch only if runs are shorter than this: no other worker can take that batch over. */
+const SHORT_RUN_MS = 4;
+/** Number of mean deviations above the mean that still count as usual; RFC 6298's rule for a timeout. */
+const USUAL_DEVIATIONS = 4;
+/** Upper bound of "usual" as a multiple of the mean: a few slow batches say little about the next. */
+const USUAL_MEANS = 2;
+/** An input is copied after this pause, in ms, and up to this size, so that the copies cost nothing to speak of. */
+const INPUT = { pauseMs: 100, mostBytes: 65_536 } as const;
+
+/** A stage's last batches. */
+export class RecentBatches {
+  /** How much larger its results are than their inputs. */
+  readonly growth: Growth = new Growth();
+  #meanRunMs: number | null = null;
+  #turnaround = { mean: 0, deviation: 0 };
+  #shown = { batches: 0, items: 0, mean: 0 };
+  #input: { readonly payload: Payload; readonly at: number } | null = null;
+
+  /** A copy of the last input; null before the first, and while all have been large. */
+  get lastInput(): Payload | null {
+    return this.#input?.payload ?? null;
+  }
+
+  /** Smoothed mean run time; null before the first reply. */
+  get meanRunMs(): number | null {
+    return this.#meanRunMs;
+  }
+
+  /** Whether runs are short enough to send batches ahead; false before the first reply. */
+  get areShort(): boolean {
+    return this.#meanRunMs !== null && this.#meanRunMs < SHORT_RUN_MS;
+  }
+
+  /** Time within which nearly every batch is answered, estimated from the last batches; 0 before the first reply. */
+  get usualTurnaroundMs(): number {
+    const { mean, deviation } = this.#turnaround;
+    return Math.min(mean + USUAL_DEVIATIONS * deviation, USUAL_MEANS * mean);
+  }
+
+  /** Takes the last input of a batch. A copy, because the payload lies in a frame that must not be kept. */
+  noteInput({ codec, bytes }: Payload, now: number): void {
+    if (bytes.byteLength > INPUT.mostBytes || (this.#input && now - this.#input.at < INPUT.pauseMs)) return;
+    this.#input = { payload: { codec, bytes: new Uint8Array(bytes) }, at: now };
+  }
+
+  /** @param turnaroundMs from leaving to the reply: the run, transit both ways, and the wait of a batch sent ahead */
+  ran(runMs: number, turnaroundMs: number): void {
+    const { mean, deviation } = this.#meanRunMs === null ? { mean: turnaroundMs, deviation: 0 } : this.#turnaround;
+    const off = turnaroundMs - mean;
+    this.#turnaround = {
+      mean: mean + SMOOTHING * off,
+      deviation: deviation + SMOOTHING * (Math.abs(off) - deviation),
+    };
+    this.#meanRunMs = this.#meanRunMs === null ? runMs : this.#meanRunMs + SMOOTHING * (runMs - this.#meanRunMs);
+  }
+
+  /** Returns the mean batch size since the last call, or the previous mean if no batch ran; takes running totals. */
+  meanSize(batches: number, items: number): number {
+    const recent = batches - this.#shown.batches;
+    if (recent > 0) this.#shown = { batches, items, mean: (items - this.#shown.items) / recent };
+    return this.#shown.mean;
+  }
+}
