@@ -2,13 +2,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import { asModeletError, type ModeletError } from '../../core/errors.ts';
-import { type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
+import { asModeletError } from '../../core/errors.ts';
+import { type CheckResult, type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
 import type { RequestReading } from '../../core/readings.ts';
 import type { Exposition } from '../../observe/export/collect.ts';
 import { ENGINE_METRICS } from '../../observe/export/metrics.ts';
 import { StageTotals } from '../../observe/meters/totals.ts';
-import { buildSnapshot, missingIn, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
+import { forThePublic, missingIn, readiness } from '../../observe/views/readiness.ts';
+import { buildSnapshot, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
+import type { CheckedStage } from '../../wire/frames/bodies.ts';
 import type { Clients } from '../access.ts';
 import { type AnswerBody, answerBody, writeAnswer } from '../answer.ts';
 import { errorBody } from '../client-text.ts';
@@ -20,20 +22,11 @@ export interface Observed {
   readonly runtime: string;
   status(): EngineStatus;
   /** Runs the examples of all stages; see `Engine.check`. */
-  check(deadline: Deadline): Promise<readonly CheckedExamples[]>;
+  check(deadline: Deadline): Promise<readonly (CheckResult & Pick<CheckedStage, 'stage' | 'answers'>)[]>;
   requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
   /** The clients whose keys are needed, and their requests. */
   readonly clients: Clients;
   now(): number;
-}
-
-/** The result of running a stage's examples. */
-export interface CheckedExamples {
-  readonly stage: number;
-  /** False: the stage is a version that gets no requests. Default: true. */
-  readonly answers?: boolean;
-  readonly examples: number;
-  readonly error: ModeletError | null;
 }
 
 interface ObservationAnswer {
@@ -52,7 +45,7 @@ export class ObservationPaths {
   readonly #observed: Observed;
   readonly #answers: ReadonlyMap<string, Read> = new Map<string, Read>([
     ['/health/live', () => json(200, { live: true })],
-    ['/health/ready', (query) => (query.get('deep') === '1' ? this.#deeplyReady() : this.#ready(null))],
+    ['/health/ready', (query) => this.#ready(query.get('deep') === '1')],
     ['/metrics', () => this.#metrics()],
     ['/openapi.json', () => this.#document()],
   ]);
@@ -136,25 +129,12 @@ export class ObservationPaths {
     );
   }
 
-  /** @param checks results of the stages' examples; null if the client did not ask for them */
-  #ready(checks: readonly CheckedExamples[] | null): ObservationAnswer {
-    const snapshot = this.#snapshot();
-    const missing = missingIn(snapshot).map(({ stage, reason }) => ({ stage, reason }));
-    const ready =
-      missing.length === 0 && (checks ?? []).every(({ error, answers }) => error === null || answers === false);
-    // A message may contain text of the modelet's code, which is not for all clients.
-    const shown = checks?.map(({ stage, examples, error, answers }) => ({
-      stage: this.#plan.stages.find(({ ref }) => ref === stage)?.name ?? '',
-      ok: error === null,
-      examples,
-      ...(answers === false ? { answers } : {}),
-      ...(error ? { error: { code: error.code } } : {}),
-    }));
-    return json(ready ? 200 : 503, { ready, missing, ...(shown ? { checks: shown } : {}) });
-  }
-
-  async #deeplyReady(): Promise<ObservationAnswer> {
-    return this.#ready(await this.#observed.check(this.#observed.now() + LONGEST_CHECK_MS));
+  async #ready(isDeep: boolean): Promise<ObservationAnswer> {
+    const nameOf = (ref: number): string => this.#plan.stages.find((stage) => stage.ref === ref)?.name ?? '';
+    const checks = isDeep ? await this.#observed.check(this.#observed.now() + LONGEST_CHECK_MS) : undefined;
+    const named = checks?.map((checked) => ({ ...checked, stage: nameOf(checked.stage) }));
+    const { status, value } = readiness(missingIn(this.#snapshot()).map(forThePublic), named);
+    return json(status, value);
   }
 
   async #metrics(): Promise<ObservationAnswer> {

@@ -1,10 +1,15 @@
 /** Serves metrics, health and OpenAPI, as admin routes and under the public paths of runtimes. */
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
-import { asError, type ErrorCode } from '../../core/errors.ts';
+import { asError } from '../../core/errors.ts';
 import { Exposition } from '../../observe/export/collect.ts';
-import { type Missing, missingIn } from '../../observe/views/snapshot.ts';
-import type { StageCheck } from '../../runtime/service/checks.ts';
+import {
+  type CheckedExamples,
+  forThePublic,
+  missingIn,
+  type Readiness,
+  readiness,
+} from '../../observe/views/readiness.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import { coreHandler } from '../http/http-types.ts';
 import { logFault } from '../log.ts';
@@ -102,55 +107,23 @@ export class Observation {
   }
 
   #answerReady(view: ClientView, response: Response, deep: boolean): void {
-    const { services, inside } = view;
-    if (!deep) {
-      this.#answerChecked(view, response, null);
-      return;
-    }
-    const checks = services.map(async (service) =>
-      (await service.check()).map((check) => (inside ? checkInside(service, check) : checkForEverybody(check))),
+    this.#readiness(view, deep).then(
+      ({ status, value }) => response.status(status).json(value),
+      (error: Error) => response.status(500).send(error.message),
     );
-    void Promise.all(checks).then((lists) => this.#answerChecked(view, response, lists.flat()));
   }
 
-  /** Sends the readiness. @param checks results of the stages' examples; null if the client did not ask for them. */
-  #answerChecked({ services, inside }: ClientView, response: Response, checks: readonly ShownCheck[] | null): void {
+  async #readiness({ services, inside }: ClientView, deep: boolean): Promise<Readiness> {
+    const lists = deep ? await Promise.all(services.map((service) => checksOf(service, inside))) : undefined;
     const missing = services.flatMap((service) => missingIn(service.snapshot()));
-    const { isStopped } = this.#pipeline;
-    const ready =
-      !isStopped && missing.length === 0 && (checks ?? []).every(({ ok, answers }) => ok || answers === false);
-    response.status(ready ? 200 : 503).json({
-      ready,
-      flows: isStopped ? 'stopped' : 'running',
-      missing: inside ? missing : missing.map(forEverybody),
-      ...(checks ? { checks } : {}),
-    });
+    const flows = this.#pipeline.isStopped ? 'stopped' : 'running';
+    return readiness(inside ? missing : missing.map(forThePublic), lists?.flat(), flows);
   }
 }
 
-/** Result of a stage's examples. Public answers omit `message`, which may contain text from the modelet's code. */
-interface ShownCheck {
-  readonly stage: string;
-  readonly ok: boolean;
-  /** False: the stage is a version that gets no requests. Default: true. */
-  readonly answers?: boolean;
-  readonly examples: number;
-  readonly error?: { readonly code: ErrorCode; readonly message?: string };
-}
-
-function checkForEverybody({ stage, answers, examples, error }: StageCheck): ShownCheck {
-  const idle = answers === false ? { answers } : {};
-  return { stage, ok: error === null, examples, ...idle, ...(error ? { error: { code: error.code } } : {}) };
-}
-
-function checkInside({ name: runtime }: Service, check: StageCheck): ShownCheck & { readonly runtime: string } {
-  const { error } = check;
-  const told = error ? { error: { code: error.code, message: error.message } } : {};
-  return { runtime, ...checkForEverybody(check), ...told };
-}
-
-function forEverybody({ stage, reason }: Missing): Pick<Missing, 'stage' | 'reason'> {
-  return { stage, reason };
+async function checksOf(service: Service, inside: boolean): Promise<CheckedExamples[]> {
+  const runtime = inside ? { runtime: service.name } : {};
+  return (await service.check()).map((check) => ({ ...check, ...runtime }));
 }
 
 interface HttpNodeSettings {

@@ -10,7 +10,7 @@ import type { LogRecord, ModeletDescription, Payload } from '../../core/model.ts
 import type { Settlement } from '../../core/routes/route.ts';
 import type { EndpointHost, EndpointRequest, EndpointRuntime, RequestWatcher } from '../../http/served-endpoint.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
-import { missingIn } from '../../observe/views/snapshot.ts';
+import { missingIn } from '../../observe/views/readiness.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { noteUnhandled } from '../request/error-exit.ts';
