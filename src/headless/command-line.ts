@@ -11,7 +11,7 @@ export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
 
 export const USAGE = `Usage:
   modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--keys-file FILE] [--versions-file FILE]
-                 [--install]
+                 [--states-folder FOLDER] [--install]
   modelet check FLOWS [--runtime NAME]
   modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
                  (--secret-file FILE | --code local) [--install]
@@ -28,6 +28,7 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
 --runtime NAME     name or id of the runtime node whose endpoints are meant
 --keys-file FILE   JSON with the clients that may use the endpoints, and their keys
 --versions-file F  JSON in which the roll-backs of versions outlive the command; written anew when one changes
+--states-folder F  folder in which snapshots of the states of keys outlive the command; written when it ends
 --install          first installs what the Python of stages needs, by pip into .venv, and downloads known models from hubs;
                    MODELET_HUB_TOKEN has the token if they need one. A worker only downloads models, from MODELET_HUB
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
@@ -51,6 +52,8 @@ interface ServeOptions {
   readonly keysFile: string | null;
   /** Keeps the live shares of versions. */
   readonly versionsFile: string | null;
+  /** Null: the states of keys end with the process. */
+  readonly statesFolder: string | null;
   /** Whether to install what Python needs, and to download models, first. */
   readonly install: boolean;
 }
@@ -73,6 +76,7 @@ export function readCommand(args: readonly string[]): Command {
       install: { type: 'boolean', default: false },
       'keys-file': { type: 'string' },
       'versions-file': { type: 'string' },
+      'states-folder': { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -83,9 +87,13 @@ export function readCommand(args: readonly string[]): Command {
   }
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
-  const { listen, 'keys-file': keysFile = null, 'versions-file': versionsFile = null, install } = values;
-  if (tag === 'serve') return { tag, ...options, listen: address(listen ?? ''), keysFile, versionsFile, install };
-  const serveOnly = { listen, 'keys-file': keysFile, 'versions-file': versionsFile, install };
+  const { listen, install } = values;
+  const { 'keys-file': keysFile = null, 'versions-file': versionsFile = null } = values;
+  const { 'states-folder': statesFolder = null } = values;
+  const kept = { keysFile, versionsFile, statesFolder };
+  if (tag === 'serve') return { tag, ...options, ...kept, listen: address(listen ?? ''), install };
+  const onFiles = { 'keys-file': keysFile, 'versions-file': versionsFile, 'states-folder': statesFolder };
+  const serveOnly = { listen, ...onFiles, install };
   const [wrong] = Object.entries(serveOnly).find(([, value]) => value) ?? [];
   if (wrong !== undefined) throw new Error(`check only reads the flows: --${wrong} belongs to serve`);
   return { tag, ...options };

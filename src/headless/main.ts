@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** Entry point of the command `modelet`: serves the endpoints of flows without Node-RED, or checks them. */
 import { constants } from 'node:os';
+import { resolve } from 'node:path';
 import type { RuntimeConfig } from '../config/compile.ts';
 import type { EndpointSpec, ListenAddress } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
@@ -19,7 +20,7 @@ import { install } from './install.ts';
 import { readKeys } from './keys-file.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
-import { HeadlessServer, type ServedRuntime } from './server.ts';
+import { HeadlessServer, type KeptFiles, type ServedRuntime } from './server.ts';
 import { tlsFilesOf } from './tls-files.ts';
 
 const LOCAL: ListenAddress = { host: '127.0.0.1', port: 8080 };
@@ -96,12 +97,16 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
   } catch (thrown) {
     return refuse(`does not start: ${asError(thrown).message}`);
   }
-  await start(flows, served, log, keptShares(command.versionsFile, log));
+  const { statesFolder: folder } = command;
+  await start(flows, served, log, {
+    shares: keptShares(command.versionsFile, log),
+    statesFolder: folder && resolve(folder),
+  });
   return EXIT.done;
 }
 
-async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log, shares: LiveShares | null): Promise<void> {
-  const server = new HeadlessServer(flows, served, await thisMachine(), { log, shares }, () => end(EXIT.refused));
+async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log, kept: KeptFiles): Promise<void> {
+  const server = new HeadlessServer(flows, served, await thisMachine(), { log, ...kept }, () => end(EXIT.refused));
   drainOnSignals(() => server.drain(), log);
   server.start();
 }

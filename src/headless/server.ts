@@ -25,6 +25,14 @@ export interface ServedRuntime extends Pick<ListenerSpec, 'address' | 'tls' | 'k
   readonly config: RuntimeConfig;
 }
 
+/** What outlives the process. */
+export interface KeptFiles {
+  /** Null: no file keeps the live shares of versions. */
+  readonly shares: LiveShares | null;
+  /** Null: the states of keys end with the process. */
+  readonly statesFolder: string | null;
+}
+
 export class HeadlessServer {
   readonly #flows: HeadlessFlows;
   readonly #served: ServedRuntime;
@@ -39,7 +47,7 @@ export class HeadlessServer {
     flows: HeadlessFlows,
     served: ServedRuntime,
     machine: Machine,
-    { log, shares }: { readonly log: Log; readonly shares: LiveShares | null },
+    { log, shares, statesFolder }: { readonly log: Log } & KeptFiles,
     onFailed: (reason: string) => void,
   ) {
     this.#flows = flows;
@@ -49,6 +57,7 @@ export class HeadlessServer {
       onChange: () => this.#look(),
       onDescribed: () => this.#describe(),
       log,
+      statesFolder,
       ...(shares ? { shares } : {}),
     });
     this.#areSharesKept = shares !== null;

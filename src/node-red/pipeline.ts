@@ -133,6 +133,7 @@ export class Pipeline {
       },
       clientsOf: (service) => this.access.of(service).clients.read(),
       log,
+      statesFolder: ownFile(RED.settings, 'key-states'),
       shares: sharesKeptIn(ownFile(RED.settings, 'versions.json'), (message) => logWarning(RED, message)),
     });
     this.context = {

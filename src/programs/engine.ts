@@ -117,7 +117,8 @@ function boot(settings: EngineBoot, channel: Channel): RunningEngine {
     onLog,
     unsentBytes: () => (listener.loaded?.unreadBytes ?? 0) + channel.waitingBytes + channel.bufferedBytes,
   };
-  const engine = new Engine(createPool, output, systemClock, settings.maxPayloadBytes, settings.maxQueueBytes);
+  const { maxPayloadBytes, maxQueueBytes, statesFolder } = settings;
+  const engine = new Engine(createPool, output, systemClock, maxPayloadBytes, maxQueueBytes, statesFolder);
   const listener = new LazyListener(
     settings,
     {

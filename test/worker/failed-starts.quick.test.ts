@@ -13,6 +13,7 @@ const BOOT: EngineBoot = {
   runtime: 'main',
   maxPayloadBytes: MB,
   maxQueueBytes: MB,
+  statesFolder: '',
   allowedCpus: [0],
   launcher: { setpriv: false, taskset: false },
   strictPins: false,

@@ -28,6 +28,6 @@ export const keySettings = {
     icon: 'life-ring',
     unit: 'MB',
     description:
-      'Most memory for snapshots of the states, in MB: a key keeps the state that its last answered message has left when its worker dies or is replaced. 0: no snapshots',
+      'Most memory for snapshots of the states, in MB: a key keeps the state that its last answered message has left when its worker dies or is replaced, or Node-RED is stopped and started. 0: no snapshots',
   },
 } as const satisfies NodeSchema['properties'];

@@ -24,6 +24,7 @@ import { Backpressure } from './routes/backpressure.ts';
 import { liveRoutes } from './routes/live-routes.ts';
 import { Router } from './routes/router.ts';
 import { type LiveRoute, lastStage, type Submitter } from './stage/item.ts';
+import { KeptStates } from './stage/kept-states.ts';
 import { Stage } from './stage/stage.ts';
 import { answersFull } from './stage/stage-errors.ts';
 import type { StageHost } from './stage/stage-host.ts';
@@ -65,6 +66,7 @@ export class Engine {
   /**
    * @param maxPayloadBytes largest payload of a stage
    * @param maxQueueBytes most bytes of payloads
+   * @param statesFolder keeps the states of keys from a stop to the next start; blank: none
    */
   constructor(
     createPool: StageHost['createPool'],
@@ -72,6 +74,7 @@ export class Engine {
     clock: Clock = systemClock,
     maxPayloadBytes: number = Number.POSITIVE_INFINITY,
     maxQueueBytes: number = Number.POSITIVE_INFINITY,
+    statesFolder = '',
   ) {
     this.#output = output;
     this.#clock = clock;
@@ -90,6 +93,7 @@ export class Engine {
     this.#stageHost = {
       clock,
       createPool,
+      kept: statesFolder === '' ? null : new KeptStates(statesFolder, output.onLog),
       onOutcome: (item, ok, payload) => this.#router.advance(item, ok, payload),
       onFailed: (item, error) => this.#router.fail(item, error),
       onPart: (item, part) => {
@@ -111,6 +115,7 @@ export class Engine {
   /** Replaces the plan. Stages in both plans keep their queue, and their workers if the revision is the same. */
   apply(plan: EnginePlan): void {
     const planned = new Set(plan.stages.map((stage) => stage.ref));
+    this.#stageHost.kept?.clean(plan.stages);
     for (const definition of plan.stages) this.#place(definition);
     this.#versions.apply(plan.stages, this.#stages);
     this.#router.versions = this.#versions.isEmpty ? null : this.#versions;

@@ -2,6 +2,7 @@
  * Represents one runtime on the server: accepts requests, answers each exactly once, and applies deploys.
  * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
+import { join } from 'node:path';
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { formatListen } from '../../config/formats/listen.ts';
 import { type PlannedStage, type RowTerms, rowTerms, type StageDefinition } from '../../config/stage-definition.ts';
@@ -45,6 +46,8 @@ export interface ServiceHost {
   clientsOf?(service: Service): ClientReadings;
   /** Default: those of this runtime, which end with it. */
   readonly shares?: LiveShares;
+  /** Folder in which runtimes keep the states of keys from a stop to the next start. Default: none. */
+  readonly statesFolder?: string | null;
 }
 
 /** Longest time for open requests to be answered after a signal, in ms. */
@@ -98,11 +101,9 @@ export class Service {
     });
     const { launcher } = machine;
     const boot = {
-      runtime: this.name,
       ...{ maxPayloadBytes: config.maxPayloadBytes, maxQueueBytes: config.maxQueueBytes },
-      allowedCpus: machine.allowedCpus,
-      launcher,
-      strictPins: config.strictPins,
+      statesFolder: host.statesFolder ? join(host.statesFolder, encodeURIComponent(id)) : '',
+      ...{ runtime: this.name, allowedCpus: machine.allowedCpus, launcher, strictPins: config.strictPins },
       requests: {
         capacity: config.capacity,
         mostWaiting: config.mostWaiting,

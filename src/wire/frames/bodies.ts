@@ -15,6 +15,8 @@ export interface EngineBoot {
   readonly maxPayloadBytes: number;
   /** Most bytes of payloads in the engine. */
   readonly maxQueueBytes: number;
+  /** Where the states of keys are kept from a stop to the next start; blank: nowhere. */
+  readonly statesFolder: string;
   /** Cores that this process tree may use, read before Node-RED pinned itself. */
   readonly allowedCpus: readonly number[];
   readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };

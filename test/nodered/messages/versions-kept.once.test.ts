@@ -1,4 +1,4 @@
-/** Node-RED started anew does not give requests back to a version that was rolled back before. */
+/** Node-RED started anew does not give requests back to a version that was rolled back before, and keeps states of keys. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,6 +10,8 @@ import { until } from '../../fixtures/polling.ts';
 
 const NEW = "if (input.bad) throw new Error('the new one cannot'); return 'new';";
 
+const COUNT = 'ctx.state.n = (ctx.state.n ?? 0) + 1; return ctx.state.n;';
+
 function flows(share: string, settings: Readonly<Record<string, unknown>> = {}): FlowNode[] {
   const versions = { versions: ['new'], shares: [{ share, mode: 'answer' }], rollback: '20' };
   return [
@@ -18,6 +20,8 @@ function flows(share: string, settings: Readonly<Record<string, unknown>> = {}):
     ...endpoint('/ask', 'old'),
     stage('old', "return 'old';", 'collector /ask', versions),
     stage('new', NEW, []),
+    ...endpoint('/count', 'counts'),
+    stage('counts', COUNT, 'collector /count', { keyBy: 'req.headers.x-key', keySnapshotMb: 1 }),
   ];
 }
 
@@ -29,9 +33,9 @@ before(async () => {
 });
 after(() => red.end());
 
-async function ask(body: object = {}): Promise<string> {
-  const headers = { 'Content-Type': 'application/json' };
-  return (await fetch(`${red.url}/ask`, { method: 'POST', headers, body: JSON.stringify(body) })).text();
+async function ask(body: object = {}, path = '/ask'): Promise<string> {
+  const headers = { 'Content-Type': 'application/json', 'X-Key': 'a' };
+  return (await fetch(`${red.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })).text();
 }
 
 /** The answers to four requests, each once. */
@@ -51,12 +55,17 @@ async function rollBackByFailures(): Promise<void> {
   await until('it is rolled back', () => /rolled back version new: /.test(red.output));
 }
 
-/** Ends Node-RED, and starts it again. Returns what it writes to its log. */
+/**
+ * Ends Node-RED, and starts it again. Returns what it writes to its log. Each time the state of a key goes on after a
+ * stop, and begins anew after a kill.
+ */
 async function restart(signal: NodeJS.Signals): Promise<string> {
+  const before = Number(await ask({}, '/count'));
   red.kill(signal);
   await red.exited();
   red.output = '';
   await red.start();
+  assert.equal(Number(await ask({}, '/count')), signal === 'SIGTERM' ? before + 1 : 1, `a state after ${signal}`);
   return red.output;
 }
 

@@ -118,6 +118,8 @@ describe('modelet serve', () => {
   const at = { z: 'a', x: 1, y: 1 };
   const inline = { type: 'modelet-stage', ...at, runtime: 'rt' };
   const versions = { versions: ['new'], shares: [{ share: '50', mode: 'answer' }], rollback: '20' };
+  const code = 'ctx.state.n = (ctx.state.n ?? 0) + 1; return String(ctx.state.n);';
+  const counting = { code, keyBy: 'req.headers.x-key', keySnapshotMb: 1 };
   const flow = JSON.stringify([
     { id: 'a', type: 'tab', label: 'a' },
     { id: 'rt', type: 'modelet-runtime', name: 'rt' },
@@ -125,6 +127,8 @@ describe('modelet serve', () => {
     { id: 'old', name: 'old', code: "return 'old';", ...inline, ...versions, wires: [['out']] },
     { id: 'new', name: 'new', code: NEW, ...inline, wires: [] },
     { id: 'out', type: 'http response', ...at, wires: [] },
+    { id: 'in 2', type: 'http in', ...at, method: 'post', url: '/count', wires: [['count']] },
+    { id: 'count', name: 'count', ...inline, ...counting, wires: [['out']] },
   ]);
   const hasLogged = ({ log }: Serving, form: RegExp): boolean => log().some((one) => form.test(String(one['message'])));
 
@@ -132,26 +136,30 @@ describe('modelet serve', () => {
   const urls = ({ log }: Serving): string[] =>
     log().flatMap(({ message }) => /^listening at (.*)/.exec(String(message))?.[1] ?? []);
 
-  async function post(serving: Serving, body: object): Promise<string> {
-    const init = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
-    return (await fetch(`${urls(serving).at(-1)}/ask`, init)).text();
+  async function post(serving: Serving, body: object, path = '/ask'): Promise<string> {
+    const headers = { 'Content-Type': 'application/json', 'X-Key': 'a' };
+    const init = { method: 'POST', headers, body: JSON.stringify(body) };
+    return (await fetch(`${urls(serving).at(-1)}${path}`, init)).text();
   }
 
-  test('keeps a roll-back over a dead engine, and over a restart in the file that it is given', async (t) => {
+  test('keeps a roll-back over a dead engine, and over a restart in the file that it is given, and states of keys', async (t) => {
     const folder = folderFor(t);
     const [flows, file] = [join(folder, 'flows.json'), join(folder, 'versions.json')];
     writeFileSync(flows, flow);
-    const first = await serveFlows(t, flows, '--versions-file', file);
+    const kept = ['--versions-file', file, '--states-folder', join(folder, 'states')];
+    const first = await serveFlows(t, flows, ...kept);
     for (let requests = 0; requests < 60; requests += 1) await post(first, { bad: true });
     await until('it is rolled back', () => hasLogged(first, /^rolled back version new/));
     await until('the file has it', () => existsSync(file));
     kill9(numberIn(first.log(), /^engine ready, pid (\d+)/));
     await until('another engine listens', () => urls(first).length === 2);
     for (const _ of [1, 2, 3]) assert.equal(await post(first, {}), 'old');
+    for (const count of ['1', '2']) assert.equal(await post(first, {}, '/count'), count);
     first.child.kill('SIGTERM');
     await first.ended;
 
-    const second = await serveFlows(t, flows, '--versions-file', file);
+    const second = await serveFlows(t, flows, ...kept);
+    assert.equal(await post(second, {}, '/count'), '3');
     assert.ok(hasLogged(second, /its versions keep the shares that they had before the restart: new answer 0 %/));
     for (const _ of [1, 2, 3]) assert.equal(await post(second, {}), 'old');
     assert.ok(!hasLogged(second, /no --versions-file/));

@@ -20,6 +20,7 @@ const BOOT: ControlFrame = {
     runtime: 'runtime',
     maxQueueBytes: 1 << 20,
     maxPayloadBytes: 1024,
+    statesFolder: '',
     allowedCpus: [],
     launcher: { setpriv: false, taskset: false },
     strictPins: false,

@@ -7,7 +7,7 @@ import { upTo } from '../../engine/rig.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { kill9, within } from '../../fixtures/processes.ts';
-import { type Answer, type ServiceSpec, type StageSpec, serve } from '../../fixtures/service.ts';
+import { type Answer, type ServiceSpec, type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
 
 interface Seen {
   readonly key: string;
@@ -124,6 +124,26 @@ test('with snapshots a key keeps its state through deaths and deploys, until a m
     );
     assert.equal(service.stage(id).keys?.lost, 0, id);
   });
+});
+
+test('a stop keeps the snapshots for the next start, and a kill does not bring them back', async (t) => {
+  const [folder, statesFolder] = [folderFor(t), folderFor(t)];
+  const stage = { id: 'model', file: 'keyed', keyBy: 'topic', keySnapshotMb: 1, init: { folder } };
+  const start = (): Promise<TestService> => serve(t, { stages: [stage], statesFolder });
+  const seen = async (service: TestService, key: string): Promise<number> =>
+    (await service.value<Seen>('x', { key })).before;
+  const first = await start();
+  assert.deepEqual([await seen(first, 'a'), await seen(first, 'a'), await seen(first, 'b')], [0, 1, 0]);
+  await first.end();
+  const second = await start();
+  assert.deepEqual([await seen(second, 'a'), await seen(second, 'b')], [2, 1]);
+  kill9(second.enginePid);
+  await until('the next engine serves', async () => (await second.answer('x', { key: 'b' })).code === 'ok');
+  assert.equal(await seen(second, 'a'), 0, 'and it has none of the states of before');
+  await second.end();
+  const last = await start();
+  assert.equal(await seen(last, 'a'), 1);
+  assert.equal(last.stage('model').keys?.open, 2, 'a key without messages waits, too, for its idle time');
 });
 
 const KEYS = 1000;

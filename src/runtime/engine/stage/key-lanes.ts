@@ -10,11 +10,12 @@ import type { ModeletDefinition } from '../../../config/stage-definition.ts';
 import type { Clock, Timer } from '../../../core/clock.ts';
 import { BYTES_PER_MB, type KeysStatus } from '../../../core/model.ts';
 import { Fifo, type FifoNode, PriorityFifo } from '../../../core/queues/fifo.ts';
-import { MOST_KEYS } from '../../../core/text.ts';
+import { itemKeyOf, MOST_KEYS } from '../../../core/text.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import type { FreeWorker, WorkerPool } from '../pools/pool.ts';
 import { type BatchSource, takeFrom } from './batching.ts';
 import { type Item, isAlone } from './item.ts';
+import type { KeptState } from './kept-states.ts';
 import { KeySnapshots } from './key-snapshots.ts';
 
 /** How long the keys of a worker that ended wait for the next one at its index, in ms. */
@@ -101,6 +102,22 @@ export class KeyLanes {
   redefine({ keyIdleMs, keySnapshotMb }: Pick<ModeletDefinition, 'keyIdleMs' | 'keySnapshotMb'>): void {
     this.#idleMs = keyIdleMs;
     this.#snapshots.maxBytes = keySnapshotMb * BYTES_PER_MB;
+  }
+
+  /** The snapshots of all keys. */
+  get states(): readonly KeptState[] {
+    this.#forgetIdle();
+    return this.#snapshots.all;
+  }
+
+  /** Takes the snapshots that another engine has left. */
+  restore(states: readonly KeptState[]): void {
+    for (const [key, snapshot] of states) {
+      const hash = itemKeyOf(key)?.hash;
+      if (hash === undefined) continue;
+      this.#snapshots.set(hash, key, snapshot);
+      this.#refresh(this.#laneOf(hash));
+    }
   }
 
   /** Takes an item that has entered the queue. @param first whether it goes before the others of its key */

@@ -4,6 +4,7 @@
  */
 import { isEmptied, keyIn, withState } from '../../../wire/frames/key-snapshots.ts';
 import type { Item } from './item.ts';
+import type { KeptState } from './kept-states.ts';
 
 interface Snapshot {
   /** If two keys have the same hash, only the key that was answered last has a snapshot. */
@@ -16,6 +17,11 @@ export class KeySnapshots {
   /** By the hash of the key. The key that was answered last is at the end. */
   readonly #held: Map<number, Snapshot> = new Map();
   #bytes = 0;
+
+  /** Those of all keys; the key that was answered last is at the end. */
+  get all(): readonly KeptState[] {
+    return [...this.#held.values()].map(({ key, bytes }) => [key, bytes]);
+  }
 
   set maxBytes(bytes: number) {
     this.#maxBytes = bytes;
@@ -37,11 +43,15 @@ export class KeySnapshots {
     // A copy, because the meta is a view into a frame.
     const bytes = meta ? new Uint8Array(meta) : known?.bytes;
     if (!bytes || this.#maxBytes === 0) return true;
-    this.forget(key);
-    this.#held.set(key, { key: meta || !known ? keyIn(item).key : known.key, bytes });
+    this.set(key, meta || !known ? keyIn(item).key : known.key, bytes);
+    return true;
+  }
+
+  set(hash: number, key: string, bytes: Uint8Array): void {
+    this.forget(hash);
+    this.#held.set(hash, { key, bytes });
     this.#bytes += bytes.byteLength;
     this.#shrink();
-    return true;
   }
 
   /** Returns the meta of an item with the state of its key; null without a snapshot. */

@@ -8,9 +8,12 @@ import type { WireItem } from '../../../wire/frames/frames.ts';
 import type { PoolEvents } from '../pools/pool.ts';
 import type { StagePool } from '../pools/stage-pools.ts';
 import type { Item } from './item.ts';
+import type { KeptStates } from './kept-states.ts';
 
 export interface StageHost {
   readonly clock: Clock;
+  /** Null: no file keeps the states of keys. */
+  readonly kept: KeptStates | null;
   createPool(definition: StageDefinition, events: PoolEvents<Item>): StagePool;
   /** Hands over a finished item: `payload` is its value, or an encoded error if `ok` is false. */
   onOutcome(item: Item, ok: boolean, payload: Payload): void;

@@ -3,14 +3,16 @@
  * The stage sweeps out items past their deadline before it reads counts or the oldest arrival.
  */
 import type { StageDefinition } from '../../../config/stage-definition.ts';
-import type { Clock, Deadline } from '../../../core/clock.ts';
+import type { Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import { type BatchCosts, BYTES_PER_MB, COST_IN_BYTES, NO_COST } from '../../../core/model.ts';
 import { PriorityFifo } from '../../../core/queues/fifo.ts';
 import { type BatchSource, takeFrom } from './batching.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
+import { type KeptStates, keepsStates } from './kept-states.ts';
 import { KeyLanes } from './key-lanes.ts';
 import { dropped, noCost, noKey, queueFull } from './stage-errors.ts';
+import type { StageHost } from './stage-host.ts';
 
 /** An item that a full queue refused or evicted, and the reason. */
 interface SentAway {
@@ -35,13 +37,16 @@ export class StageQueue implements Iterable<Item>, BatchSource {
   /** Null: the stage has no keys. */
   #keys: KeyLanes | null = null;
   #keyBy = '';
+  /** What keeps the states of the keys; null: they end with the engine. */
+  #kept: KeptStates | null = null;
 
   get keys(): KeyLanes | null {
     return this.#keys;
   }
 
   /** Orders the items by their keys, if the stage has keys. @param onDue see `KeyLanes` */
-  orderFor({ modelet }: StageDefinition, clock: Clock, onDue: () => void): void {
+  orderFor(definition: StageDefinition, { clock, kept }: Pick<StageHost, 'clock' | 'kept'>, onDue: () => void): void {
+    const { modelet } = definition;
     if (modelet.keyBy !== this.#keyBy) {
       this.#keyBy = modelet.keyBy;
       this.#keys?.stop();
@@ -50,6 +55,14 @@ export class StageQueue implements Iterable<Item>, BatchSource {
       for (const item of this) this.#keys?.queued(item, false);
     }
     this.#keys?.redefine(modelet);
+    const keptBefore = this.#kept;
+    this.#kept = keepsStates(definition) ? kept : null;
+    if (!keptBefore && this.#kept) this.#keys?.restore(this.#kept.take(definition));
+  }
+
+  /** Keeps the states of the keys for the next engine. */
+  keepStates(definition: StageDefinition): void {
+    if (this.#keys) this.#kept?.keep(definition, this.#keys.states);
   }
 
   get length(): number {

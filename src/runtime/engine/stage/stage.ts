@@ -160,6 +160,7 @@ export class Stage implements RouteStage {
     this.#former.stop();
     this.#queue.keys?.stop();
     await this.#pools.close(deadline);
+    this.#queue.keepStates(this.#definition);
   }
 
   status(): StageStatus {
@@ -345,7 +346,7 @@ export class Stage implements RouteStage {
   #adopt(definition: StageDefinition): void {
     const { ref, cache } = definition;
     this.#definition = definition;
-    this.#queue.orderFor(definition, this.#host.clock, () => this.#pump());
+    this.#queue.orderFor(definition, this.#host, () => this.#pump());
     if (cache.entries > 0) this.#singleFlight ??= new SingleFlight(ref, cache, this.#host, this.#queue, this.meter);
     this.#singleFlight?.redefine(cache);
   }
