@@ -4,7 +4,7 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
-import { type KeptState, KeptStates } from '../../src/runtime/engine/stage/kept-states.ts';
+import { type KeptState, KeptStates } from '../../src/runtime/engine/keys/kept-states.ts';
 import { folderFor } from '../fixtures/folder.ts';
 
 function stage(id: string, modelet: object = {}): StageDefinition {

@@ -5,10 +5,10 @@ import type { Clock } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload } from '../../../core/model.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
+import type { KeptStates } from '../keys/kept-states.ts';
 import type { PoolEvents } from '../pools/pool.ts';
 import type { StagePool } from '../pools/stage-pools.ts';
 import type { Item } from './item.ts';
-import type { KeptStates } from './kept-states.ts';
 
 export interface StageHost {
   readonly clock: Clock;

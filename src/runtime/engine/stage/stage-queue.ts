@@ -7,10 +7,10 @@ import type { Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import { type BatchCosts, BYTES_PER_MB, COST_IN_BYTES, NO_COST } from '../../../core/model.ts';
 import { PriorityFifo } from '../../../core/queues/fifo.ts';
+import { type KeptStates, keepsStates } from '../keys/kept-states.ts';
+import { KeyLanes } from '../keys/key-lanes.ts';
 import { type BatchSource, takeFrom } from './batching.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
-import { type KeptStates, keepsStates } from './kept-states.ts';
-import { KeyLanes } from './key-lanes.ts';
 import { dropped, noCost, noKey, queueFull } from './stage-errors.ts';
 import type { StageHost } from './stage-host.ts';
 

@@ -3,7 +3,7 @@
  * have a limit together: those of the keys without an answer for longest go first, and live on only in their workers.
  */
 import { isEmptied, keyIn, withState } from '../../../wire/frames/key-snapshots.ts';
-import type { Item } from './item.ts';
+import type { Item } from '../stage/item.ts';
 import type { KeptState } from './kept-states.ts';
 
 interface Snapshot {

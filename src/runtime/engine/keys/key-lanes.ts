@@ -13,8 +13,8 @@ import { Fifo, type FifoNode, PriorityFifo } from '../../../core/queues/fifo.ts'
 import { itemKeyOf, MOST_KEYS } from '../../../core/text.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import type { FreeWorker, WorkerPool } from '../pools/pool.ts';
-import { type BatchSource, takeFrom } from './batching.ts';
-import { type Item, isAlone } from './item.ts';
+import { type BatchSource, takeFrom } from '../stage/batching.ts';
+import { type Item, isAlone } from '../stage/item.ts';
 import type { KeptState } from './kept-states.ts';
 import { KeySnapshots } from './key-snapshots.ts';
 
