@@ -6,6 +6,7 @@ import { ModeletError } from '../src/core/errors.ts';
 import { checkProperty, type LiveFlowNode } from '../src/node-red/live-nodes.ts';
 import { logFault } from '../src/node-red/log.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
+import { valueIn } from '../src/node-red/request/messages.ts';
 import { showInvalid, viewBadge } from '../src/node-red/status.ts';
 import { dataUrlOf } from '../src/node-red/view/drawn-picture.ts';
 
@@ -47,7 +48,7 @@ export default function register(RED: NodeAPI): void {
     });
     this.on('input', (msg, send, done) => {
       topic = msg.topic;
-      preview.take({ picture: read(RED, msg, config.picture), results: read(RED, msg, config.results) });
+      preview.take({ picture: valueIn(RED, msg, config.picture), results: valueIn(RED, msg, config.results) });
       send(msg);
       done();
     });
@@ -63,13 +64,4 @@ function badgeOf(node: Node): (problem: string | null) => void {
     if (problem !== told) node.status(viewBadge(problem));
     told = problem;
   };
-}
-
-function read(RED: NodeAPI, msg: NodeMessage, property: string): unknown {
-  try {
-    return RED.util.getMessageProperty(msg, property);
-  } catch {
-    // A part of its path is missing.
-    return undefined;
-  }
 }

@@ -29,6 +29,15 @@ export function withoutSurrounding(text: string, character: string): string {
   return withoutTrailing(text.slice(start), character);
 }
 
+/** Decodes a part of a URL; returns it as it is if its escapes are wrong. */
+export function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** Shortens foreign text for a quote in a message. */
 export function quoted(text: string): string {
   return text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text;

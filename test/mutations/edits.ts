@@ -80,8 +80,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'each restart leaves a listener behind',
     file: 'src/process/parent/child-process.ts',
-    find: 'this.#process = launch(spec);',
-    replace: "this.#process = launch(spec);\n    process.on('exit', () => this.kill(null));",
+    find: 'this.#process = launch({ ...spec, slotsFd: this.#slots?.fd });',
+    replace:
+      "this.#process = launch({ ...spec, slotsFd: this.#slots?.fd });\n    process.on('exit', () => this.kill(null));",
     suite: 'faults/service',
     test: 'kill -9',
   },

@@ -21,8 +21,8 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'branches that came in time are lost at the deadline of the request',
     file: 'src/runtime/engine/routes/forks.ts',
-    find: 'this.#item.deadline - BEFORE_DEADLINE_MS',
-    replace: 'this.#item.deadline + BEFORE_DEADLINE_MS',
+    find: 'item.deadline - BEFORE_DEADLINE_MS',
+    replace: 'item.deadline + BEFORE_DEADLINE_MS',
     suite: 'engine/forks',
     test: 'the time is up after the first branch has come, and just before the deadline of the request',
   },

@@ -5,6 +5,7 @@
  */
 import type { PayloadSchema } from '../../core/model.ts';
 import { isFields } from '../../core/objects.ts';
+import { decoded } from '../../core/text.ts';
 import { modernised } from './draft-07.ts';
 import type { JsonObject } from './endpoint.ts';
 import { mapSchemas, pointerTo } from './schema-parts.ts';
@@ -95,14 +96,6 @@ function resolve(address: string, base: string): string {
     return new URL(address, base).href;
   } catch {
     return address;
-  }
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
   }
 }
 

@@ -12,7 +12,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { asModeletError } from '../../core/errors.ts';
-import { quoted } from '../../core/text.ts';
+import { decoded, quoted } from '../../core/text.ts';
 import { writeAnswer } from '../answer.ts';
 import { Exchange } from '../exchange.ts';
 import { isInRanges, JSON_TYPE, REQUEST_ID, requestIdOf } from '../request-head.ts';
@@ -157,14 +157,6 @@ function readiness(of: object, endpoints: readonly ServedEndpoint[]): ModelAnswe
 }
 
 /** Returns a name as the client means it; a text that is not encoded correctly is a name of no model. */
-function decoded(name: string): string {
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
-}
-
 function ok(value: object): ModelAnswer {
   return { status: 200, value };
 }

@@ -284,7 +284,7 @@ export function messageCost(RED: NodeAPI, msg: NodeMessage, property: string): n
 }
 
 /** Returns the value of a property; undefined also if the object that would hold the value is missing. */
-function valueIn(RED: NodeAPI, msg: NodeMessage, property: string): unknown {
+export function valueIn(RED: NodeAPI, msg: NodeMessage, property: string): unknown {
   try {
     return RED.util.getMessageProperty(msg, property);
   } catch {

@@ -37,7 +37,7 @@ interface EndedBranch {
 }
 
 /** The server ends a request at its deadline. A gather ends before, in ms, so that the results there are can leave. */
-export const BEFORE_DEADLINE_MS = 20;
+const BEFORE_DEADLINE_MS = 20;
 
 /** Sends copies of an item through the branches of a fork. */
 export function fork(item: Item, at: LiveFork, host: ForksHost): void {
@@ -105,8 +105,11 @@ class OpenFork implements Branches {
       this.#host.failed(this.#item, error, null);
       return;
     }
-    this.#gather ??= new Gather(this.#fork.terms, this.#host.clock, this.#limit(), (gathered) =>
-      this.#settled(gathered),
+    this.#gather ??= new Gather(
+      this.#fork.terms,
+      this.#host.clock,
+      latestGather(this.#host.clock, this.#fork, this.#item),
+      (gathered) => this.#settled(gathered),
     );
     this.#gather.add({ name, message: { item: branch, payload }, error });
   }
@@ -118,10 +121,6 @@ class OpenFork implements Branches {
     for (const branch of this.#open.keys()) this.#host.drop(branch);
     this.#open.clear();
     for (const branch of this.#kept.splice(0)) this.#host.release(branch);
-  }
-
-  #limit(): Deadline {
-    return Math.min(this.#host.clock.now() + this.#fork.timeoutMs, this.#item.deadline - BEFORE_DEADLINE_MS);
   }
 
   #end(): void {
@@ -164,6 +163,11 @@ class OpenFork implements Branches {
     });
     return joinPayloads(parts, { blame: 'invalid_input', maxBytes });
   }
+}
+
+/** Returns the time at which the gather of an item ends, even if outcomes are missing. */
+export function latestGather(clock: Clock, { timeoutMs }: LiveFork, item: Item): Deadline {
+  return Math.min(clock.now() + timeoutMs, item.deadline - BEFORE_DEADLINE_MS);
 }
 
 /** Adds the timings of the branches to the item's, and returns what its gathering nodes have done so far. */

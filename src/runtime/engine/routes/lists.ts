@@ -5,14 +5,14 @@
  * Only as many items of a list are on their way as the workers of the stages can run at a time, and no more than one beyond
  * what the queues take. Another request that comes then waits for one batch, however long or large the list is.
  */
-import type { Deadline, Timer } from '../../../core/clock.ts';
+import type { Timer } from '../../../core/clock.ts';
 import { asModeletError, ModeletError, prefixed } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
 import type { BranchOutcome, ListTerms } from '../../../core/routes/gather.ts';
 import { CODEC, itemsOf, joinItems, joinPayloads } from '../../../wire/codec/codec.ts';
 import { decodeFailure } from '../../../wire/frames/items.ts';
 import { type Branches, type Item, itemOn, type LiveFork, type LiveLeg, MOVING, nextStage } from '../stage/item.ts';
-import { BEFORE_DEADLINE_MS, type ForksHost, gatherReport } from './forks.ts';
+import { type ForksHost, gatherReport, latestGather } from './forks.ts';
 
 const NULL: Payload = { codec: CODEC.json, bytes: Buffer.from('null') };
 
@@ -99,7 +99,7 @@ class OpenList implements Branches {
       const failures = this.#failures();
       this.#settle(failures.length === this.#items.length ? this.#failed(failures) : null);
     } else {
-      this.#timer ??= this.#host.clock.at(this.#limit(), () => this.#expire());
+      this.#timer ??= this.#host.clock.at(latestGather(this.#host.clock, this.#fork, this.#item), () => this.#expire());
       this.#fill();
     }
   }
@@ -129,10 +129,6 @@ class OpenList implements Branches {
       this.#host.begin(branch, leg);
     }
     this.#isBeginning = false;
-  }
-
-  #limit(): Deadline {
-    return Math.min(this.#host.clock.now() + this.#fork.timeoutMs, this.#item.deadline - BEFORE_DEADLINE_MS);
   }
 
   #expire(): void {
