@@ -120,11 +120,9 @@ export function compileStage(
   });
 }
 
-/** Hosts do not own keys yet, and a kept result takes no notice of the state. @throws ModeletError `config_invalid`. */
-function compileKeyBy({ keyBy, placement, cache }: StageSettings): string {
+/** A kept result takes no notice of the state. @throws ModeletError `config_invalid`. */
+function compileKeyBy({ keyBy, cache }: StageSettings): string {
   const key = keyBy.trim();
-  if (key !== '' && placement === 'remote')
-    throw invalid('keyBy: a stage with keys has its workers here, because no worker host keeps a key: choose local');
   if (key !== '' && cache > 0)
     throw invalid('keyBy: the result depends on the state of the key, so that it cannot be kept: choose no cache');
   return key;

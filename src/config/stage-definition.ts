@@ -85,9 +85,12 @@ export interface EnginePlan {
   readonly listener?: PlannedListener;
 }
 
-/** Whether worker hosts may run a stage and the next one in a row. A list comes back, because the engine takes it apart. */
+/**
+ * Whether worker hosts may run a stage and the next one in a row. A list comes back, because the engine takes it apart, and
+ * so does an item for another key.
+ */
 export function mayHop({ cache, versions, modelet }: StageDefinition): boolean {
-  return cache.entries === 0 && !versions && modelet.emits === 'one';
+  return cache.entries === 0 && !versions && modelet.emits === 'one' && modelet.keyBy === '';
 }
 
 /** Returns how many items the workers of a stage run at a time. */

@@ -38,6 +38,9 @@ export type BatchState =
 
 const KEPT_S = 15;
 const KEPT = { age: KEPT_S, count: 1000 } as const;
+/** Keys of a queue without batches. */
+const LEFT = ['meta', 'events', 'id', 'pc', 'completed', 'failed', 'marker', 'stalled-check'] as const;
+const LEFT_MS = 3_600_000;
 const OPTIONS: JobsOptions = { removeOnFail: KEPT };
 
 export class BatchQueue {
@@ -122,16 +125,35 @@ export class BatchQueue {
     await this.#values.renew();
   }
 
+  /** Takes back a batch that no host has claimed, in one step. Returns false if it was claimed, or has ended. */
+  takeBack(id: string): Promise<boolean> {
+    return this.#link.reach(async ({ server, queue }) => {
+      const jobId = jobIdOf(id);
+      if ((await server.zRem(queue.toKey('prioritized'), jobId)) === 0) return false;
+      await server.unlink(queue.toKey(jobId));
+      return true;
+    });
+  }
+
   lookUp(id: string): Promise<BatchState> {
     return this.#link.reach(async (reached): Promise<BatchState> => {
       const [found] = await readJobs(reached, [jobIdOf(id)]);
       if (!found) return { tag: 'unknown' };
       const state = await reached.backend.getState(found.id);
       if (state === 'failed') return { tag: 'lost', reason: found.job.failedReason ?? '' };
+      // Taken back, by a call whose answer was lost.
+      if (state === 'unknown') return { tag: 'unknown' };
       if (state !== 'completed') return { tag: 'open' };
       const { result, reason } = outcomeOfJob(found.job.returnvalue);
       return { tag: 'ended', result, reason };
     });
+  }
+
+  /** Lets the server forget the queue, whose host is gone. The host has made its name, so no other has it. */
+  async expire(): Promise<void> {
+    await this.#link.reach(({ server, queue }) =>
+      Promise.all(LEFT.map((name) => server.pExpire(queue.toKey(name), LEFT_MS))),
+    );
   }
 
   close(): Promise<void> {

@@ -5,6 +5,7 @@
 import type { Deadline } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import { NO_COST, type Outcome, type Payload, type StageTiming } from '../core/model.ts';
+import type { Batch } from '../runtime/engine/pools/pool.ts';
 import { CODEC } from '../wire/codec/codec.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
 import { decodeFrame, encodeFrame, type ItemFrame, type WireItem } from '../wire/frames/frames.ts';
@@ -16,6 +17,8 @@ export interface RemoteBatch {
   readonly items: readonly WireItem[];
   /** Keys of the further stages that the host runs the items through, in order. */
   readonly row: readonly string[];
+  /** Metas that take the place of the items' own. */
+  readonly states?: Batch['states'];
 }
 
 /** A job for a host. `check`: it runs the examples of the stage. Its answer is one reply, whose `part` counts them. */
@@ -37,8 +40,10 @@ export function encodeWork(work: RemoteWork, toServer: (deadline: Deadline) => n
     const head = { ...bareItem(HEAD, { codec: CODEC.none, bytes: NOTHING }), deadline: toServer(work.deadline) };
     return encode({ type: 'batch', batch: 0, items: [head] });
   }
-  const sent = work.items.map(({ id, deadline, priority, payload, meta, streams }) => {
-    return { ...bareItem(id, payload), deadline: toServer(deadline), priority, meta, streams };
+  const sent = work.items.map((item) => {
+    const { id, deadline, priority, payload, streams, key } = item;
+    const meta = work.states?.get(item) ?? item.meta;
+    return { ...bareItem(id, payload), deadline: toServer(deadline), priority, meta, streams, key };
   });
   const row = { codec: CODEC.bytes, bytes: Buffer.from(JSON.stringify(work.row)) };
   const costs = work.items.map(({ cost }) => cost);

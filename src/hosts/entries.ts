@@ -12,8 +12,8 @@ import { pipeline } from 'node:stream/promises';
 import type { PlannedStage, StageDefinition } from '../config/stage-definition.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { ModeletDescription, WorkerStatus } from '../core/model.ts';
+import type { OwnValues } from '../core/readings.ts';
 import { BUILD_ID } from '../process/build-id.ts';
-import type { OwnTotals } from './own-gains.ts';
 
 /** Largest file that travels with its definition, in bytes. A larger one must be on each host, at the same path. */
 const LARGEST_FILE = 8 * 1024 * 1024;
@@ -32,6 +32,17 @@ export interface PublishedStage {
   readonly key: string;
   readonly stage: PlannedStage;
   readonly file: StageFile | null;
+}
+
+/** Counters and histograms of a stage on one host. */
+export interface OwnTotals {
+  /** Time of the server since which the host has counted. */
+  readonly since: number;
+  readonly counts: OwnValues;
+  /** Updates that were dropped because there are too many metrics. */
+  readonly dropped: number;
+  /** Keys that have lost their states with a worker. */
+  readonly keysLost: number;
 }
 
 /** How a host serves one stage. */

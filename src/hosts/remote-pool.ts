@@ -1,7 +1,7 @@
 /**
  * The workers of a remote stage, as their stage sees them: worker hosts on other machines, which pull batches from the
  * stage's queue on a broker. A batch is one job of that queue. The stage batches, caches and retries as it does with
- * its own workers, and sends no more batches than the hosts have workers.
+ * its own workers, and sends no more batches than the hosts have workers. With keys, each host has a queue for itself.
  *
  *   opening   packages are loaded                                 -> serving | failed
  *   serving   the definition is in the registry; batches go       -> closing
@@ -17,6 +17,7 @@ import { asError, ModeletError } from '../core/errors.ts';
 import type {
   CheckResult,
   CircuitStatus,
+  LogRecord,
   ModeletDescription,
   RemotePlace,
   RequestNumber,
@@ -26,20 +27,14 @@ import type { Batch, FreeWorker, PoolEvents, PoolHealth, Room } from '../runtime
 import type { StagePool } from '../runtime/engine/pools/stage-pools.ts';
 import { hopsOf } from '../runtime/engine/stage/hops.ts';
 import type { Hop, Item } from '../runtime/engine/stage/item.ts';
-import type { BatchQueue, BatchState } from './batch-queue.ts';
-import { batchesAhead, decodeReplies, encodeWork } from './batches.ts';
+import { batchesAhead } from './batches.ts';
 import { keyOf, publish } from './entries.ts';
 import { HostChecks } from './host-check.ts';
+import { KeyedHosts, queueOf } from './keyed-hosts.ts';
 import { HEARTBEAT_MS, type RegistryEntries, type RemoteRegistry } from './registry.ts';
-import { BrokerFault, type Connected, connect, disconnect, follow } from './stage-connection.ts';
+import { type BatchSender, lostHost, SentBatches } from './sent-batches.ts';
+import { BrokerFault, type Connected, follow } from './stage-connection.ts';
 import { StageHosts } from './stage-hosts.ts';
-
-interface SentBatch {
-  readonly batch: Batch<Item>;
-  readonly lane: number;
-}
-
-type JobEnd = Pick<Extract<BatchState, { tag: 'ended' }>, 'result' | 'reason'>;
 
 type RemotePoolState =
   | { readonly tag: 'opening' }
@@ -49,8 +44,6 @@ type RemotePoolState =
 
 /** Time for which requests wait for the first host before they are refused, in ms. */
 const NO_HOST_MS = 10_000;
-/** Time after which a batch's job is looked at, because the event of its end may have been missed. */
-const LOOK_MS = 5000;
 const RETRY_AFTER_SECONDS = 2;
 const MISSING = {
   index: 0,
@@ -74,15 +67,16 @@ export class RemotePool implements StagePool {
   readonly #events: PoolEvents<Item>;
   readonly #clock: Clock;
   readonly #key: string;
-  /** Tells the batches of this pool from those of others. */
-  readonly #session: string = randomUUID().slice(0, 8);
+  readonly #sender: BatchSender;
   #jobs = 0;
   readonly #checks: HostChecks;
   #definition: StageDefinition;
   /** The definition as it stands in the registry; null until it is written. */
   #entry: Promise<string>;
   #state: RemotePoolState = { tag: 'opening' };
-  readonly #sent: Map<string, SentBatch> = new Map();
+  readonly #sent: SentBatches;
+  /** Null: the stage has no keys. */
+  readonly #keyed: KeyedHosts | null;
   /** Null before the first look at the registry. */
   #hosts: StageHosts | null = null;
   /** Items that further stages can run at a time, through which hosts run the batches of this one. */
@@ -94,7 +88,6 @@ export class RemotePool implements StagePool {
   /** The last news that the stage was told, as text. */
   #told = '';
   #timer: Timer | null = null;
-  #onEmpty: (() => void) | null = null;
 
   constructor(definition: StageDefinition, events: PoolEvents<Item>, clock: Clock = systemClock) {
     this.#definition = definition;
@@ -104,7 +97,14 @@ export class RemotePool implements StagePool {
     this.#openedAt = clock.now();
     this.#aloneSince = this.#openedAt;
     this.#checks = new HostChecks(clock);
-    this.#fault = new BrokerFault((record) => events.onLog({ ...record, stage: definition.name }));
+    const onLog = (record: LogRecord): void => events.onLog({ ...record, stage: definition.name });
+    this.#fault = new BrokerFault(onLog);
+    const session = randomUUID().slice(0, 8);
+    const asked = { newId: () => this.#newId(session), onOther: (event: JobEvent) => this.#checked(event) };
+    this.#sender = { ...{ clock, events, session, onLog }, stage: this.#key, ...asked };
+    this.#sent = new SentBatches(this.#sender);
+    const hosts = { clock, connect: (host: string) => this.#connectTo(host), onChange: () => events.onChange() };
+    this.#keyed = definition.modelet.keyBy === '' ? null : new KeyedHosts(hosts);
     this.#entry = this.#written();
   }
 
@@ -130,6 +130,10 @@ export class RemotePool implements StagePool {
     return items > 0 && this.#state.tag === 'serving' ? { key: this.#key, items } : null;
   }
 
+  get lives(): readonly (object | null)[] {
+    return this.#keyed?.lives ?? [];
+  }
+
   start(): void {
     void this.#open();
   }
@@ -152,18 +156,13 @@ export class RemotePool implements StagePool {
    * `ahead`, one for each place does. Which worker runs a batch is the hosts' choice, so a batch that needs an empty
    * worker waits until no other is on its way. Batches that go on to further stages there keep these busy, too.
    */
-  freeWorker(room: Room): FreeWorker<Item> | null {
+  freeWorker(room: Room, host?: number): FreeWorker<Item> | null {
     if (this.#state.tag !== 'serving' || !this.#state.link.isReady || this.#lanes === 0) return null;
+    if (this.#keyed) return this.#keyed.freeWorker(room, host);
     const most = { empty: 1, place: this.#lanes + this.#hostCount, ahead: 2 * this.#lanes }[room];
-    const further =
-      room === 'empty'
-        ? 0
-        : batchesAhead(
-            this.#itemsAhead,
-            [...this.#sent.values()].map(({ batch }) => batch.items),
-          );
+    const further = room === 'empty' ? 0 : batchesAhead(this.#itemsAhead, this.#sent.batches);
     if (this.#sent.size >= most + further) return null;
-    const taken = new Set([...this.#sent.values()].map(({ lane }) => lane));
+    const taken = new Set(this.#sent.lanes);
     const free = Array.from({ length: this.#lanes }, (_, lane) => lane).find((lane) => !taken.has(lane));
     const index = free ?? this.#sent.size % this.#lanes;
     // Hosts watch their own code, and check their inputs themselves.
@@ -180,33 +179,24 @@ export class RemotePool implements StagePool {
     const { health } = this;
     if (this.#state.tag === 'serving' && health.tag === 'ready') {
       const { queue, registry } = this.#state;
-      return this.#checks.ask(this.#newId(), queue, registry, deadline);
+      return this.#checks.ask(this.#sender.newId(), queue, registry, deadline);
     }
     const why = health.tag === 'failed' ? health.error.message : 'no worker is ready';
     return { examples: 0, error: new ModeletError('stage_unavailable', why) };
   }
 
   cancel(ids: readonly RequestNumber[]): void {
-    for (const [batch, { batch: sent }] of this.#sent) {
-      const items = ids.filter((id) => sent.items.some((item) => item.id === id));
-      if (items.length > 0) this.#tell({ tag: 'cancel', stage: this.#key, batch, items });
-    }
+    for (const sent of this.#allSent) sent.cancel(ids);
   }
 
   async close(deadline: Deadline): Promise<void> {
-    const { tag } = this.#state;
-    if (tag === 'serving' && this.#sent.size > 0) {
-      await new Promise<void>((resolve) => {
-        this.#onEmpty = resolve;
-        if (deadline !== Number.POSITIVE_INFINITY) this.#clock.at(deadline, resolve);
-      });
-    }
+    if (this.#state.tag === 'serving') await Promise.all(this.#allSent.map((sent) => sent.whenEmpty(deadline)));
     this.#timer?.cancel();
     const state = this.#state;
     this.#state = { tag: 'closing' };
     if (state.tag !== 'serving') return;
     await state.registry.remove('stages', this.#key).catch(() => {});
-    await disconnect(state);
+    for (const sent of this.#allSent.toReversed()) await sent.close();
   }
 
   /**
@@ -220,9 +210,9 @@ export class RemotePool implements StagePool {
     const missing = { ...MISSING, state: why === null ? 'startup' : 'error', error: why } as const;
     const shown = workers.length > 0 ? workers : this.#definition.modelet.workers.map(() => missing);
     return shown.map((worker, index) => {
-      const lanes = [...this.#sent.values()].filter(({ lane }) => lane % shown.length === index);
+      const lanes = this.#sent.lanes.filter((lane) => lane % shown.length === index);
       const sent = Math.min(lanes.length, this.#definition.modelet.concurrency);
-      // Only hosts know of batches that came from an earlier stage.
+      // Only hosts know of batches that came from an earlier stage, and which worker has a key.
       const running = this.#sent.size > 0 ? sent : worker.running;
       return { ...worker, index, pid: null, busy: running > 0, running };
     });
@@ -237,12 +227,26 @@ export class RemotePool implements StagePool {
     return this.#hosts?.count ?? 0;
   }
 
+  /** The batches in all queues of the stage. */
+  get #allSent(): SentBatches[] {
+    return [this.#sent, ...(this.#keyed?.sent ?? [])];
+  }
+
   #dispatch(lane: number, batch: Batch<Item>): void {
     if (this.#state.tag !== 'serving') return;
-    const id = this.#newId();
-    this.#sent.set(id, { batch, lane });
-    if (batch.items.some(({ streams }) => streams)) this.#state.parts.begin(id);
-    this.#add(this.#state, id, batch.items).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
+    const hops = batch.items[0]?.hops ?? [];
+    this.#itemsAhead = hops.reduce((sum, hop) => sum + hop.items, 0);
+    this.#sent.send(lane, batch);
+  }
+
+  /** Connects to the queue that the stage has for a host. */
+  #connectTo(host: string): ReturnType<ConstructorParameters<typeof KeyedHosts>[0]['connect']> {
+    const sent = new SentBatches(this.#sender);
+    const { registry } = this.#state as Connected;
+    const opened = sent
+      .open(this.#definition.remote as RemotePlace, queueOf(this.#key, host), registry)
+      .then(({ events }) => events.start());
+    return { sent, opened };
   }
 
   #written(): Promise<string> {
@@ -254,17 +258,8 @@ export class RemotePool implements StagePool {
 
   async #open(): Promise<void> {
     try {
-      const connected = await connect(this.#definition.remote as RemotePlace, this.#key, this.#session, {
-        clock: this.#clock,
-        onEvent: (event) => this.#happened(event),
-        onPart: (batch, part, taken) => {
-          const item = this.#sent.get(batch)?.batch.items.find(({ id }) => id === part.id);
-          if (item) this.#events.onPart(item, part, taken);
-        },
-        onMissing: (batch) => this.#lost(batch, new Error('parts of its result are no longer on the broker')),
-        onLog: (record) => this.#events.onLog({ ...record, stage: this.#definition.name }),
-      });
-      if (this.#state.tag === 'closing') return await disconnect(connected);
+      const connected = await this.#sent.open(this.#definition.remote as RemotePlace, queueOf(this.#key));
+      if (this.#state.tag === 'closing') return await this.#sent.close();
       this.#state = { tag: 'serving', ...connected };
       await follow(connected, this.#clock, (fault) => {
         this.#fault.set(fault);
@@ -284,8 +279,9 @@ export class RemotePool implements StagePool {
       const own = { kind: 'stages', name: this.#key, text: await this.#entry } as const;
       this.#read(await connected.registry.renew(own, 'hosts'), connected.registry);
       this.#fault.set(null);
-      connected.parts.tellAgain();
-      await this.#lookAfter(connected.queue);
+      this.#keyed?.follow(this.#hosts?.serving ?? [], this.#definition.modelet.concurrency);
+      await this.#sent.lookAfter();
+      await this.#keyed?.lookAfter();
     } catch (thrown) {
       this.#fault.set(asError(thrown));
       this.#hosts?.clear();
@@ -293,14 +289,6 @@ export class RemotePool implements StagePool {
     if (this.#hostCount > 0) this.#aloneSince = this.#clock.now();
     this.#tellChange();
     this.#timer = this.#clock.at(this.#clock.now() + HEARTBEAT_MS, () => void this.#heartbeat(connected));
-  }
-
-  async #add({ queue, registry }: Connected, id: string, items: readonly Item[]): Promise<void> {
-    const hops = items[0]?.hops ?? [];
-    this.#itemsAhead = hops.reduce((sum, hop) => sum + hop.items, 0);
-    const row = hops.map(({ key }) => key);
-    const payload = encodeWork({ tag: 'batch', items, row }, (deadline) => registry.toServer(deadline));
-    await queue.add(id, payload, Math.max(...items.map((item) => item.priority)));
   }
 
   /** The health may change by time alone. */
@@ -314,87 +302,25 @@ export class RemotePool implements StagePool {
 
   #read(reports: RegistryEntries, registry: RemoteRegistry): void {
     this.#hosts ??= new StageHosts(this.#key, registry.toServer(this.#openedAt));
-    for (const gained of this.#hosts.read(reports)) this.#events.onOwnMetrics({ ...gained, gauges: {} });
-  }
-
-  /**
-   * Ends the leases of hosts that are gone, those on batches of earlier runtimes included: no other process would. Finds
-   * the ends of batches whose events were missed.
-   */
-  async #lookAfter(queue: BatchQueue): Promise<void> {
-    await queue.endLeases();
-    const old = [...this.#sent].filter(([, { batch }]) => batch.dispatchedAt + LOOK_MS < this.#clock.now());
-    for (const [id] of old) {
-      const found = await queue.lookUp(id);
-      if (found.tag === 'unknown') this.#lost(id, new Error('the broker has lost the batch'));
-      else if (found.tag === 'lost') this.#lost(id, lostHost(found.reason));
-      else if (found.tag === 'ended') await this.#ended(id, found);
+    for (const { keysLost, ...gained } of this.#hosts.read(reports)) {
+      this.#events.onOwnMetrics({ ...gained, gauges: {} });
+      this.#events.onKeysLost(keysLost);
     }
   }
 
-  #newId(): string {
+  #newId(session: string): string {
     this.#jobs += 1;
-    return `${this.#session}:${this.#jobs}`;
+    return `${session}:${this.#jobs}`;
   }
 
-  #happened(event: JobEvent): void {
-    if (event.tag === 'waiting') return;
-    if (this.#checks.has(event.id)) {
-      if (event.tag === 'dead') this.#checks.fail(event.id, lostHost(event.reason));
-      else this.#checks.answered(event.id, outcomeOfJob(event.outcome).result);
-    } else if (!this.#sent.has(event.id)) return;
-    else if (event.tag === 'dead') this.#lost(event.id, lostHost(event.reason));
-    else void this.#ended(event.id, outcomeOfJob(event.outcome));
-  }
-
-  async #ended(id: string, { result, reason }: JobEnd): Promise<void> {
-    // Its event and a look at the job may both have found its end.
-    if (this.#state.tag !== 'serving' || !this.#sent.has(id)) return;
-    const { queue, parts } = this.#state;
-    try {
-      if (!result) throw new Error(reason ?? 'it has no result');
-      const { replies, runMs } = decodeReplies(await queue.resultOf(id, result));
-      await parts.all(id, replies);
-      const sent = this.#sent.get(id);
-      if (!sent) return;
-      if (replies.length !== sent.batch.items.length) throw new Error('a host has sent the replies of another batch');
-      this.#settled(id);
-      this.#events.onReply(sent.batch, replies, { runMs, runs: 0 }, sent.lane);
-    } catch (thrown) {
-      this.#lost(id, asError(thrown));
-    }
-    this.#emptied();
-  }
-
-  /** A host may have begun the batch. */
-  #lost(id: string, error: Error): void {
-    const sent = this.#sent.get(id);
-    if (!sent) return;
-    this.#settled(id);
-    const items = sent.batch.items.map(({ id: item }) => item);
-    this.#tell({ tag: 'cancel', stage: this.#key, batch: id, items });
-    this.#events.onLost(sent.batch.items, [], error, sent.lane);
-    this.#emptied();
-  }
-
-  #settled(id: string): void {
-    this.#sent.delete(id);
-    if (this.#state.tag !== 'serving') return;
-    this.#state.queue.settled(id);
-    this.#state.parts.end(id);
-  }
-
-  #emptied(): void {
-    if (this.#sent.size === 0) this.#onEmpty?.();
+  /** Takes the end of a check. */
+  #checked(event: JobEvent): void {
+    if (event.tag === 'waiting' || !this.#checks.has(event.id)) return;
+    if (event.tag === 'dead') this.#checks.fail(event.id, lostHost(event.reason));
+    else this.#checks.answered(event.id, outcomeOfJob(event.outcome).result);
   }
 
   #tell(message: Parameters<RemoteRegistry['send']>[0]): void {
     if (this.#state.tag === 'serving') this.#state.registry.send(message).catch(() => {});
   }
-}
-
-/** @param reason as the broker has it: of a lease that has ended, or of a host that could not run the batch */
-function lostHost(reason: string): Error {
-  const isLease = reason === '' || reason.startsWith('job stalled');
-  return new Error(isLease ? 'its worker host was lost' : `its worker host could not run it: ${reason}`);
 }

@@ -25,17 +25,25 @@ interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
 /** Time between two looks at a broker that cannot be reached, in ms. */
 const LOOK_MS = 2000;
 
-/**
- * Connects a pool to the queue of its stage. Rejects if the packages of a broker are missing.
- * @param key of the stage
- * @param session tells the jobs of this pool from those of others
- */
-export async function connect(place: RemotePlace, key: string, session: string, watcher: Watcher): Promise<Connected> {
+interface QueueNames {
+  /** Name of the queue on the broker. */
+  readonly queue: string;
+  /** Key of the stage. */
+  readonly stage: string;
+  /** Tells the jobs of this pool from those of others. */
+  readonly session: string;
+  /** Null: the connection makes it. */
+  readonly registry: RemoteRegistry | null;
+}
+
+/** Connects a pool to a queue of its stage. Rejects if the packages of a broker are missing. */
+export async function connect(place: RemotePlace, names: QueueNames, watcher: Watcher): Promise<Connected> {
   const { clock, onEvent, onLog } = watcher;
-  const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, BATCH_LEASES, onLog, clock);
-  const registry = new RemoteRegistry(link, place, clock);
+  const { queue, stage, session } = names;
+  const link = await BrokerLink.open({ ...place, queue }, BATCH_LEASES, onLog, clock);
+  const registry = names.registry ?? new RemoteRegistry(link, place, clock);
   const tell: PartsEvents['tell'] = (host, message) => void registry.send(message, host).catch(() => {});
-  const parts = new ReceivedParts(link, key, session, { ...watcher, tell });
+  const parts = new ReceivedParts(link, stage, session, { ...watcher, tell });
   return { link, queue: new BatchQueue(link, session), registry, events: new JobEvents(link, onEvent), parts };
 }
 

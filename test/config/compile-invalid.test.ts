@@ -34,7 +34,6 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['batcher', { batchCost: 'sum', maxBatchCost: -1 }, /^maxBatchCost: must be >= 0/],
   ['batcher', { policy: 'eager' }, /^policy: must be one of greedy, oldest, gap, adaptive; got "eager"$/],
   ['batcher', { policy: 'Greedy' }, /^policy/],
-  ['stage', { keyBy: 'topic', placement: 'remote' }, /^keyBy: a stage with keys has its workers here/],
   ['stage', { keyBy: 'topic', cache: 1 }, /^keyBy: the result depends on the state of the key/],
   ['stage', { keyIdleMs: 999 }, /^keyIdleMs: must be >= 1000/],
   ['runtime', { timeoutMs: -1 }, /^timeoutMs: must be >= 0/],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
-import type { Batching } from '../../src/core/model.ts';
+import type { Batching, RemotePlace, StageTiming } from '../../src/core/model.ts';
 import { HAND_OVER_MS, KeyLanes } from '../../src/runtime/engine/keys/key-lanes.ts';
 import { KeySnapshots } from '../../src/runtime/engine/keys/key-snapshots.ts';
 import type { FreeWorker, WorkerPool } from '../../src/runtime/engine/pools/pool.ts';
@@ -165,6 +165,31 @@ test('snapshots go with idle keys, with messages that end their key, and beyond 
   assert.deepEqual(kept(), [false, true, false]);
 });
 
+test('a host is told to begin a key anew until one of its workers has run an item of the stay', async () => {
+  const [rig, pool] = await started({ remote: {} as RemotePlace });
+  const begun: (readonly [id: number, begins: boolean])[] = [];
+  pool.gets = ({ id }, _process, meta) => begun.push([id, meta !== undefined && keyIn({ meta }).begins]);
+  const timing = { stage: 1, waitMs: 0, batchMs: 0, runMs: 1, batchSize: 1, worker: 0 };
+  const answer = async (...timings: StageTiming[]): Promise<void> => {
+    pool.answerFromHost(({ payload }) => ({ ok: true, payload, timings }));
+    await rig.turn();
+  };
+  await rig.submit([1, 2, 3], { key: 7, meta: Buffer.from('{"key":"a"}') });
+  // Its deadline has passed on the host, say.
+  await answer();
+  await answer(timing);
+  await answer(timing);
+  pool.lose();
+  await rig.submit([4], { key: 7, meta: Buffer.from('{"key":"a"}') });
+  assert.deepEqual(begun, [
+    [1, true],
+    [2, true],
+    [3, false],
+    [4, true],
+  ]);
+  assert.equal(status(rig)?.keys?.lost, 1);
+});
+
 test('a full batch is taken without a look at the other keys', async () => {
   const rig = new Rig();
   let looks = 0;
@@ -172,7 +197,7 @@ test('a full batch is taken without a look at the other keys', async () => {
     hasAlone: false,
     remove: (one) => lanes.gone(one),
   });
-  lanes.redefine({ keyIdleMs: IDLE_MS, keySnapshotMb: 0 });
+  lanes.redefine(stage(1));
   const former = new BatchFormer({ batchable: 0 }, rig.clock, () => {}, { places: () => 1, onChosen: () => {} });
   const items = upTo(500).map((key) => {
     const one = itemOn(LEG, item({ id: key, key }));

@@ -1,13 +1,14 @@
 /** Metrics of modelets on worker hosts: totals are reported again and again, and each gain counts once. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OwnGains, type OwnTotals } from '../../src/hosts/own-gains.ts';
+import type { OwnTotals } from '../../src/hosts/entries.ts';
+import { OwnGains } from '../../src/hosts/stage-hosts.ts';
 
 const METRIC = '{"type":"counter","name":"seen_total"}';
 const OPENED = 1000;
 
 function totals(since: number, seen: number): OwnTotals {
-  return { since, counts: { [METRIC]: { '[]': seen } }, dropped: 0 };
+  return { since, counts: { [METRIC]: { '[]': seen } }, dropped: 0, keysLost: 0 };
 }
 
 /** Returns the sum of what was read. */

@@ -21,8 +21,8 @@ const KEY = 'counts-1';
 const METRIC = '{"type":"counter","name":"seen_total"}';
 const NONE: ReadonlyMap<string, string> = new Map();
 
-function report(seen: number, isLeaving = false): ReadonlyMap<string, string> {
-  const own = { since: 2000, counts: { [METRIC]: { '[]': seen } }, dropped: 0 };
+function report(seen: number, isLeaving = false, keysLost = 0): ReadonlyMap<string, string> {
+  const own = { since: 2000, counts: { [METRIC]: { '[]': seen } }, dropped: 0, keysLost };
   const served = { workers: [], pinWarnings: [], description: null, error: null, own };
   const text: HostReport = { host: 'machine', pid: 1, isLeaving, stages: { [KEY]: served } };
   return new Map([['host', JSON.stringify(text)]]);
@@ -37,6 +37,13 @@ test('what a host has counted last counts even where its report is read only whe
   hosts.read({ fresh: report(11), stale: NONE });
   assert.deepEqual(counted(hosts.read({ fresh: NONE, stale: report(111, true) })), [{ [METRIC]: { '[]': 100 } }]);
   assert.deepEqual(counted(hosts.read({ fresh: NONE, stale: report(111, true) })), []);
+});
+
+test('keys that have lost their states on a host count once', () => {
+  const hosts = new StageHosts(KEY, 1000);
+  const lost = (keys: number): number[] =>
+    hosts.read({ fresh: report(1, false, keys), stale: NONE }).map(({ keysLost }) => keysLost);
+  assert.deepEqual([lost(0), lost(2), lost(2), lost(3)], [[0], [2], [], [1]]);
 });
 
 test('a host with a stale report serves no stage', () => {

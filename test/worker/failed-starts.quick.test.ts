@@ -32,6 +32,7 @@ test('an On Start that throws is logged at its first, second, fourth and eighth 
     BOOT,
     {
       ...{ onPart: ignore, onReply: ignore, onLost: ignore, onEnded: ignore, onOwnMetrics: ignore, onChange: ignore },
+      onKeysLost: ignore,
       ...{ oldestAt: () => null, keysAt: () => 0 },
       onLog: ({ level, message }) => void (level === 'error' && lines.push(message)),
     },

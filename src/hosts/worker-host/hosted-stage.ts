@@ -210,12 +210,12 @@ export class HostedStage {
 
   #submit(item: WireItem, held: ClaimedBatch, entry: string, reply: ReplyOfItem): void {
     const { service } = this.#spec;
-    const { id, payload, deadline, priority, cost, meta } = item;
+    const { id, payload, deadline, priority, key, cost, meta } = item;
     try {
       const request = service.submit({
         requestId: `${held.id}:${id}`,
         // Patient: its runtime sends no more than the hosts can hold.
-        ...{ gateMs: 0, entry, payload, deadline, priority, patient: true, group: 0, cost, meta },
+        ...{ gateMs: 0, entry, payload, deadline, priority, patient: true, group: 0, key, cost, meta },
         ...(item.streams && {
           onPart: (part: Payload, index: number, taken: () => void) =>
             this.#parts.send(held.id, id, index, part, taken),

@@ -16,6 +16,7 @@ import type { Machine } from '../../runtime/service/runtime-pins.ts';
 import { DRAIN_MS, Service } from '../../runtime/service/service.ts';
 import { BATCH_LEASES } from '../batch-queue.ts';
 import { type HostReport, readPublished, type ServedStage } from '../entries.ts';
+import { queueOf } from '../keyed-hosts.ts';
 import { HEARTBEAT_MS, type HostMessage, type RegistryEntries, RemoteRegistry } from '../registry.ts';
 import { HostModels } from './host-models.ts';
 import { HostedStage, type HostedWay } from './hosted-stage.ts';
@@ -31,7 +32,8 @@ interface StageAtHost {
   /** The entry that the stage was read from. */
   entry: string;
   planned: PlannedStage;
-  readonly hosted: HostedStage;
+  /** One for each of its queues: that of all hosts, and of a stage with keys that of this host. */
+  readonly hosted: readonly HostedStage[];
   /** Time of the server at which this host began to serve it. */
   readonly since: number;
   /** Time at which its entry was last seen. */
@@ -92,7 +94,10 @@ export class RemoteWorkerHost {
     this.#state = 'draining';
     if (this.#registry) void this.#renew(this.#registry).catch(() => {});
     const late = new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + DRAIN_MS, resolve));
-    await Promise.race([late, Promise.all([...this.#stages.values()].map(({ hosted }) => hosted.drain()))]);
+    await Promise.race([
+      late,
+      Promise.all([...this.#stages.values()].flatMap(({ hosted }) => hosted.map((one) => one.drain()))),
+    ]);
     await this.#service.close(true);
     this.#state = 'ended';
     // It stays, and grows old: the runtime reads there what the modelets have counted last.
@@ -126,7 +131,7 @@ export class RemoteWorkerHost {
     const unseen = [...this.#stages].filter(([, { seenAt }]) => now - seenAt >= GRACE_MS);
     for (const [key, stage] of unseen) {
       this.#stages.delete(key);
-      void stage.hosted.drain();
+      for (const one of stage.hosted) void one.drain();
       this.#log.write({ level: 'info', message: `stage ${stage.planned.name} is no longer served`, fields: { key } });
     }
     return unseen.length > 0;
@@ -143,26 +148,21 @@ export class RemoteWorkerHost {
       Object.assign(present, { planned, entry });
       return true;
     }
-    const link = await this.#link(`stage-${key}`);
+    const queues = planned.modelet.keyBy === '' ? [queueOf(key)] : [queueOf(key), queueOf(key, this.#id)];
+    const links = await Promise.all(queues.map((queue) => this.#link(queue)));
     if (this.#state !== 'serving') {
-      await link.close();
+      for (const link of links) await link.close();
       return false;
     }
-    const hosted = new HostedStage({
-      ...{
-        key,
-        places: placesOf(planned),
-        host: this.#id,
-        link,
-        registry,
-        service: this.#service,
-      },
-      wayOf: (row) => this.#wayOf(key, row),
-      onLog: (record) => this.#log.write(record),
-    });
+    const spec = {
+      ...{ key, places: placesOf(planned), host: this.#id, registry, service: this.#service },
+      wayOf: (row: readonly string[]) => this.#wayOf(key, row),
+      onLog: (record: LogRecord) => this.#log.write(record),
+    };
+    const hosted = links.map((link) => new HostedStage({ ...spec, link }));
     const now = this.#clock.now();
     this.#stages.set(key, { entry, planned, hosted, since: registry.toServer(now), seenAt: now });
-    hosted.start();
+    for (const one of hosted) one.start();
     this.#log.write({ level: 'info', message: `serves stage ${planned.name}`, fields: { key } });
     return true;
   }
@@ -197,7 +197,7 @@ export class RemoteWorkerHost {
   }
 
   #hear(message: HostMessage): void {
-    this.#stages.get(message.stage)?.hosted.receive(message);
+    for (const one of this.#stages.get(message.stage)?.hosted ?? []) one.receive(message);
   }
 
   #report(): HostReport {
@@ -205,12 +205,13 @@ export class RemoteWorkerHost {
     for (const [key, error] of this.#declined) {
       stages[key] = { workers: [], pinWarnings: [], description: null, error, own: null };
     }
-    for (const { id, workers, pinWarnings, doesNotStart, reading } of this.#service.snapshot().stages) {
+    for (const { id, workers, pinWarnings, doesNotStart, reading, keys } of this.#service.snapshot().stages) {
       const error = doesNotStart
         ? (workers.find((worker) => worker.error !== null)?.error ?? 'it does not start')
         : null;
       const since = this.#stages.get(id)?.since;
-      const own = since === undefined ? null : { since, counts: reading.own, dropped: reading.ownDropped };
+      const lost = { dropped: reading.ownDropped, keysLost: keys?.lost ?? 0 };
+      const own = since === undefined ? null : { since, counts: reading.own, ...lost };
       stages[id] = { workers, pinWarnings, description: this.#service.description(id), error, own };
     }
     return { host: hostname(), pid: process.pid, isLeaving: this.#state !== 'serving', stages };

@@ -62,6 +62,11 @@ export function withState({ meta }: Pick<WireItem, 'meta'>, snapshot: Uint8Array
   return Buffer.from(JSON.stringify({ ...fieldsOf(meta), state: Buffer.from(snapshot).toString('base64') }));
 }
 
+/** Returns the meta of an item whose worker must begin with an empty state. */
+export function withStart({ meta }: Pick<WireItem, 'meta'>): Uint8Array {
+  return Buffer.from(JSON.stringify({ ...fieldsOf(meta), keyStart: true }));
+}
+
 function fieldsOf(meta: Uint8Array | null): Readonly<Record<string, unknown>> {
   try {
     return meta ? (JSON.parse(Buffer.from(meta).toString()) as Record<string, unknown>) : {};

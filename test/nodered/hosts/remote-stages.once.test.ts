@@ -6,10 +6,10 @@ import { describe, test } from 'node:test';
 import { isAlive } from '../../fixtures/alive.ts';
 import { arrived, numbers, payloads, sendAll, streamOut } from '../../fixtures/drawn.ts';
 import { Scrape } from '../../fixtures/exposition.ts';
-import { endpoint, httpOut, stage } from '../../fixtures/flow.ts';
+import { endpoint, httpOut, sink, stage } from '../../fixtures/flow.ts';
 import { useGate } from '../../fixtures/gate.ts';
 import { serveFlows, startHost } from '../../fixtures/headless.ts';
-import { type FlowNode, pidsOf, useNodeRed } from '../../fixtures/node-red.ts';
+import { type FlowNode, type Message, pidsOf, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 import { WITHOUT_REDIS } from '../../fixtures/redis.ts';
 import { REMOTE, SECRET, useRemoteBed } from '../../fixtures/remote.ts';
@@ -20,6 +20,31 @@ const gate = useGate();
 
 /** The process of the host that ran an item, by way of its engine. */
 const ECHO = 'return { of: input, engine: process.ppid };';
+
+/** A stage with keys that notes all items of a key, and a result of it. */
+const KEYED = { ...REMOTE, keyBy: 'topic', retryLost: true, concurrency: '2' };
+const NOTE = `ctx.state.all = [...(ctx.state.all ?? []), input];
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  return { all: ctx.state.all, worker: process.pid, engine: process.ppid };`;
+interface Noted {
+  readonly all: readonly number[];
+  readonly worker: number;
+  readonly engine: number;
+}
+
+/** Returns the results of each key, in the order in which they came. */
+function byKey(messages: readonly Message[]): Map<string, Noted[]> {
+  const found = new Map<string, Noted[]>();
+  for (const { topic, payload } of messages) {
+    if (typeof topic === 'string') found.set(topic, [...(found.get(topic) ?? []), payload as Noted]);
+  }
+  return found;
+}
+
+/** The items that a key has had, in order; its state may have begun anew in between. */
+function itemsOf(noted: readonly Noted[]): unknown[] {
+  return noted.map(({ all }) => all.at(-1));
+}
 
 interface Line {
   readonly part?: { readonly n: number };
@@ -133,10 +158,29 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
   test('spreads over hosts, and goes on when one is told to end, without a lost request', async (t) => {
     const { out, failed } = await bed.deploy(
       stage('spread', `await new Promise((done) => setTimeout(done, 20)); ${ECHO}`, 'done', REMOTE),
+      stage('keyed', NOTE, 'keyed-out', KEYED),
+      sink('keyed-out'),
     );
-    const [one] = [bed.host(t), bed.host(t)];
-    await bed.ready('spread', 2);
+    const keyed = red.inputs('keyed-out');
+    const [one] = [bed.host(t, '--workers', '2'), bed.host(t, '--workers', '2')];
+    for (const id of ['spread', 'keyed']) await bed.ready(id, 4);
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+    const sendKeyed = (items: readonly number[]): void => {
+      for (const payload of items) for (const topic of keys) red.send('keyed', { topic, payload });
+    };
+    sendKeyed(numbers(5));
+    await arrived(keyed, 40);
+    for (const noted of byKey(keyed).values()) {
+      assert.deepEqual(
+        noted.map(({ all }) => all),
+        numbers(5).map((n) => numbers(n + 1)),
+      );
+      assert.equal(new Set(noted.map(({ worker }) => worker)).size, 1, 'one worker has the key');
+    }
+    assert.equal(new Set((payloads(keyed) as Noted[]).map(({ engine }) => engine)).size, 2, 'both hosts have keys');
+    assert.equal(new Set((payloads(keyed) as Noted[]).map(({ worker }) => worker)).size, 4, 'and all their workers');
     sendAll(red, 'spread', numbers(60));
+    sendKeyed(numbers(10).slice(5));
     await arrived(out, 20);
     one?.child.kill('SIGTERM');
     const results = payloads(await arrived(out, 60)) as { of: number; engine: number }[];
@@ -147,19 +191,38 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     assert.equal(new Set(results.map(({ engine }) => engine)).size, 2);
     assert.equal(failed.length, 0);
     assert.equal(await one?.ended, 0);
+    sendKeyed([10]);
+    await arrived(keyed, 88);
+    for (const [key, noted] of byKey(keyed)) assert.deepEqual(itemsOf(noted), numbers(11), `the order of ${key}`);
+    const last = [...byKey(keyed).values()].map((noted) => noted.at(-1) as Noted);
+    assert.equal(new Set(last.map(({ engine }) => engine)).size, 1, 'the other host has all keys');
+    assert.equal(last.filter(({ all }) => all.length === 11).length, 4, 'and the states of those that it had');
   });
 
   test('a host that is killed costs its items at most, and with retryLost not even them', async (t) => {
-    const { out, failed } = await bed.deploy(stage('killed', gate.code(), 'done', { ...REMOTE, retryLost: true }));
+    const { out, failed } = await bed.deploy(
+      stage('killed', gate.code(), 'done', { ...REMOTE, retryLost: true }),
+      stage('keyed-2', NOTE, 'keyed-out', KEYED),
+      sink('keyed-out'),
+    );
+    const keyed = red.inputs('keyed-out');
     const one = bed.host(t);
-    await bed.ready('killed', 1);
+    for (const id of ['killed', 'keyed-2']) await bed.ready(id, 1);
+    for (const topic of ['a', 'b', 'c']) red.send('keyed-2', { topic, payload: 0 });
+    await arrived(keyed, 3);
     sendAll(red, 'killed', [1, 2, 3]);
     await until('the first runs', async () => (await gate.entered()).length > 0);
+    for (const payload of [1, 2, 3]) for (const topic of ['a', 'b', 'c']) red.send('keyed-2', { topic, payload });
     one.child.kill('SIGKILL');
     await one.ended;
     await gate.open();
     bed.host(t);
     assert.deepEqual((payloads(await arrived(out, 3)) as number[]).sort(), [1, 2, 3]);
+    await arrived(keyed, 12);
+    for (const [key, noted] of byKey(keyed)) assert.deepEqual(itemsOf(noted), [0, 1, 2, 3], `the order of ${key}`);
+    const { runtimes } = await red.snapshot();
+    const stages = runtimes.flatMap((runtime) => runtime.stages);
+    assert.equal(stages.find(({ id }) => id === 'keyed-2')?.keys?.lost, 3, 'their states are lost');
     assert.equal(failed.length, 0);
   });
 

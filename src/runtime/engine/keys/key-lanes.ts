@@ -6,12 +6,13 @@
  * A new key goes to the worker with the fewest keys and stays there: a hash would give two of four cameras the same
  * worker. The keys of a worker that ends pass to the next worker at its index, or, after a time, to other workers.
  */
-import type { ModeletDefinition } from '../../../config/stage-definition.ts';
+import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { Clock, Timer } from '../../../core/clock.ts';
 import { BYTES_PER_MB, type KeysStatus } from '../../../core/model.ts';
 import { Fifo, type FifoNode, PriorityFifo } from '../../../core/queues/fifo.ts';
 import { itemKeyOf, MOST_KEYS } from '../../../core/text.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
+import { withStart } from '../../../wire/frames/key-snapshots.ts';
 import type { FreeWorker, WorkerPool } from '../pools/pool.ts';
 import { type BatchSource, takeFrom } from '../stage/batching.ts';
 import { type Item, isAlone } from '../stage/item.ts';
@@ -78,6 +79,8 @@ export class KeyLanes {
   readonly #homeless: Set<Lane> = new Set();
   #tenures = 0;
   #lost = 0;
+  /** Whether the workers are hosts, which have workers behind them. */
+  #areHosts = false;
   /** Fires when keys need not wait any longer for the next worker at their index. */
   #timer: Timer | null = null;
 
@@ -93,15 +96,21 @@ export class KeyLanes {
     return { open: this.#lanes.size, lost: this.#lost };
   }
 
+  /** Counts keys that have lost their states within a host. */
+  noteLost(keys: number): void {
+    this.#lost += keys;
+  }
+
   /** Returns the number of keys of a worker. */
   countAt(worker: number): number {
     this.#forgetIdle();
     return this.#homes[worker]?.keys ?? 0;
   }
 
-  redefine({ keyIdleMs, keySnapshotMb }: Pick<ModeletDefinition, 'keyIdleMs' | 'keySnapshotMb'>): void {
-    this.#idleMs = keyIdleMs;
-    this.#snapshots.maxBytes = keySnapshotMb * BYTES_PER_MB;
+  redefine({ modelet, remote }: Pick<StageDefinition, 'modelet' | 'remote'>): void {
+    this.#idleMs = modelet.keyIdleMs;
+    this.#snapshots.maxBytes = modelet.keySnapshotMb * BYTES_PER_MB;
+    this.#areHosts = remote !== null;
   }
 
   /** The snapshots of all keys. */
@@ -151,19 +160,22 @@ export class KeyLanes {
   statesFor(items: readonly Item[]): ReadonlyMap<WireItem, Uint8Array> | null {
     const states = items.flatMap((item) => {
       const { keeper, life } = this.#laneOf(item.key);
-      const meta = keeper === life ? null : this.#snapshots.metaOf(item);
+      // A host may know the key of an earlier stay, and has stays of its workers to count.
+      const meta = keeper === life ? null : (this.#snapshots.metaOf(item) ?? (this.#areHosts ? withStart(item) : null));
       return meta ? [[item, meta] as const] : [];
     });
     return states.length > 0 ? new Map(states) : null;
   }
 
   /** Notes that no worker has the item any more. @param reply the worker's answer to it; null: none */
-  ended(item: Item, reply: Pick<WireItem, 'meta'> | null): void {
+  ended(item: Item, reply: Pick<WireItem, 'meta' | 'timings'> | null): void {
     const lane = this.#lanes.get(item.key);
     if (lane?.running !== item) return;
     lane.running = null;
-    if (reply && this.#snapshots.answered(item, reply.meta)) this.#noteKept(lane);
-    else if (reply) lane.keeper = null;
+    // The items that no worker of a host has run have no timing.
+    const hasRun = reply !== null && !(this.#areHosts && reply.timings.length === 0);
+    if (hasRun && this.#snapshots.answered(item, reply.meta)) this.#noteKept(lane);
+    else if (hasRun) lane.keeper = null;
     this.#refresh(lane);
   }
 

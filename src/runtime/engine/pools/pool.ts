@@ -112,6 +112,8 @@ export interface PoolEvents<T extends WireItem> {
   onEnded(cause: RestartCause): void;
   /** Passes on what the modelet's own metrics have gained in a worker, even while it ends. */
   onOwnMetrics(changes: OwnChanges): void;
+  /** Reports that so many keys have lost their states within worker hosts. */
+  onKeysLost(keys: number): void;
   /** Reports that the pool's status has changed: for example, a worker became ready, died or failed to start. */
   onChange(): void;
   onLog(record: LogRecord): void;

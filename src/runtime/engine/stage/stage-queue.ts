@@ -54,7 +54,7 @@ export class StageQueue implements Iterable<Item>, BatchSource {
       this.#keys = modelet.keyBy === '' ? null : new KeyLanes(clock, onDue, this);
       for (const item of this) this.#keys?.queued(item, false);
     }
-    this.#keys?.redefine(modelet);
+    this.#keys?.redefine(definition);
     const keptBefore = this.#kept;
     this.#kept = keepsStates(definition) ? kept : null;
     if (!keptBefore && this.#kept) this.#keys?.restore(this.#kept.take(definition));

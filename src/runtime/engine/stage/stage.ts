@@ -361,6 +361,7 @@ export class Stage implements RouteStage {
         const message = this.meter.ownChanged(changes);
         if (message !== null) this.#host.onLog({ level: 'warn', message, stage: this.name });
       },
+      onKeysLost: (keys) => this.#queue.keys?.noteLost(keys),
       onChange: () => this.#poolChanged(),
       onLog: (record) => this.#host.onLog(record),
       oldestAt: () => this.#queue.oldestAt || null,
