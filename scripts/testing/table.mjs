@@ -2,8 +2,8 @@
 //
 // Each line of test/table.json is a source file with its tests, the best first, and the share of its functions that each
 // test calls, in percent. Files that move keep their lines: they are found by the end of their path.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join, posix } from 'node:path';
 import { root } from '../runtimes.mjs';
 import { expectedSeconds } from './times.mjs';
 
@@ -12,14 +12,17 @@ const TABLE = join(root, 'test', 'table.json');
 const MOST_TESTS = 12;
 
 /**
- * Returns the tests of a source file that the table has, the best first.
+ * Returns the tests of a source file, the best first. The tests of a file that the table lacks, such as a new file, are
+ * those of the files that import it.
  * @param {string} path whole, or its end
  * @param {import('./files.mjs').TestFile[]} files all test files
  * @returns {{ source: string, test: import('./files.mjs').TestFile, percent: number }[]}
  */
 export function testsOf(path, files) {
   const table = readTable();
-  const rows = nearest([...table.keys()], path).flatMap((source) =>
+  const known = sourcesOf(path, [...table.keys()]);
+  const sources = known.length > 0 ? known : importersOf(path).filter((file) => table.has(file));
+  const rows = sources.flatMap((source) =>
     [...table.get(source)].flatMap(([name, percent]) => {
       const [found] = nearest(
         files.map((file) => file.name),
@@ -29,7 +32,25 @@ export function testsOf(path, files) {
       return test ? [{ source, test, percent }] : [];
     }),
   );
-  return rows;
+  return known.length > 0 ? rows : rows.sort((a, b) => b.percent - a.percent).slice(0, MOST_TESTS);
+}
+
+/** Returns the files of the table that the path stands for. A file that is there can have no other's line. */
+function sourcesOf(path, keys) {
+  if (keys.includes(path)) return [path];
+  const isThere = (file) => existsSync(join(root, file));
+  return nearest(isThere(path) ? keys.filter((file) => !isThere(file)) : keys, path);
+}
+
+function importersOf(path) {
+  const files = ['src', 'nodes'].flatMap((place) =>
+    readdirSync(join(root, place), { recursive: true }).map((name) => posix.join(place, name.replaceAll('\\', '/'))),
+  );
+  const isImported = (file) =>
+    [...readFileSync(join(root, file), 'utf8').matchAll(/from '(\.[^']+)'/g)].some(([, target]) => {
+      return posix.join(posix.dirname(file), target).endsWith(path);
+    });
+  return files.filter((file) => file.endsWith('.ts') && isImported(file));
 }
 
 /** Writes the shares of the measured tests into the table. @param shares a map from source file to test to percent */

@@ -31,6 +31,10 @@ test('a file that has moved keeps its tests, by the end of its path', () => {
   assert.deepEqual(testsOf('forks.ts'), testsOf('src/runtime/engine/routes/forks.ts'));
 });
 
+test('a file of types has the tests of the files that import it', () => {
+  assertFinds('src/gate/source.ts', 'gate/gate');
+});
+
 test('a file without tests has none', () => {
   assert.deepEqual(testsOf('src/no-such-file.ts'), []);
 });
