@@ -1,11 +1,13 @@
 /** Large payloads come out of slots as they went in, and each slot is one batch's until it is given back. */
 import assert from 'node:assert/strict';
+import { openSync } from 'node:fs';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
+import { SharedSlots } from '../../src/runtime/engine/pools/shared-slots.ts';
 import { FrameReader } from '../../src/wire/channel/channel.ts';
 import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
 import type { WireItem } from '../../src/wire/frames/items.ts';
-import { openSlotFile, SLOT_FROM } from '../../src/wire/slots/slot-file.ts';
+import { openSlotFile, SLOT_FROM, SlotFile } from '../../src/wire/slots/slot-file.ts';
 import { EngineSlots, type SlotChannel, WorkerSlots } from '../../src/wire/slots/slot-lanes.ts';
 import { type SharedSlot, SLOT_TRANSITIONS, type SlotState, Slots } from '../../src/wire/slots/slots.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
@@ -152,6 +154,37 @@ test('a payload outside of the slot of its batch is malformed', () => {
   ] as const) {
     assert.throws(() => engine.read(batch, at, length), { code: 'protocol_error' });
   }
+});
+
+test('without shared memory, or when it is full, payloads travel in frames, and the log says so once', () => {
+  const large = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(2 * SLOT_FROM) } });
+  const batch: Frame = { type: 'batch', batch: 1, items: [large] };
+  const lines: string[] = [];
+  const shared = (open: typeof openSlotFile): SharedSlots =>
+    new SharedSlots(2 ** 30, new FakeClock(), ({ level, message }) => lines.push(`${level} ${message}`), open);
+  const missing = shared(() => openSlotFile('/no/such/folder'));
+  assert.deepEqual([missing.lane(), missing.lane()], [null, null]);
+  assert.match(
+    lines.splice(0).join(),
+    /^info there is no shared memory \(ENOENT[^)]*\): large payloads travel[^,]*, which/,
+  );
+  const full = new SlotFile(openSync('/dev/full', 'r+'));
+  for (const slots of [
+    { file, bytes: SLOT_FROM },
+    ...(process.platform === 'linux' ? [{ file: full, bytes: 2 ** 20 }] : []),
+  ]) {
+    const small = shared(() => slots);
+    for (const lane of [small.lane(), small.lane()]) {
+      lane?.received(STARTED);
+      assert.equal(lane?.outgoing(batch), batch);
+      assert.equal(lane?.outgoing(batch), batch);
+    }
+    assert.match(
+      lines.splice(0).join(),
+      /^warn the \d MB of shared memory are full: [^,]*, which costs more while they are$/,
+    );
+  }
+  full.close();
 });
 
 test('the memory goes back to the system when no slot has been taken for a while', () => {

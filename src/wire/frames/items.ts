@@ -140,9 +140,10 @@ export function writeItems(
   let copied = head;
   let beside = 0;
   for (const item of items) {
-    const payload = passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0;
+    const inSlot = places?.has(item) === true;
+    const payload = inSlot || passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0;
     copied += itemLength(item, field) - payload;
-    if (!places?.has(item)) beside += payload;
+    if (!inSlot) beside += payload;
   }
   const buffer = Buffer.allocUnsafe(copied);
   buffer.fill(0, 0, head);
@@ -168,12 +169,13 @@ function writePayloads(
   let [offset, written] = [at, 0];
   for (const item of items) {
     const { bytes } = item.payload;
-    if (!passesBeside(item)) offset = writePadded(buffer, offset, bytes);
-    else if (!places?.has(item)) {
-      const rest = padded(bytes.byteLength) - bytes.byteLength;
-      parts.push(buffer.subarray(written, offset), bytes, PAD.subarray(0, rest));
-      written = offset;
+    if (places?.has(item)) continue;
+    if (!passesBeside(item)) {
+      offset = writePadded(buffer, offset, bytes);
+      continue;
     }
+    parts.push(buffer.subarray(written, offset), bytes, PAD.subarray(0, padded(bytes.byteLength) - bytes.byteLength));
+    written = offset;
   }
   parts.push(buffer.subarray(written, offset));
   return parts.filter((part) => part.byteLength > 0);

@@ -11,7 +11,7 @@ import { padded } from '../codec/sizes.ts';
 export const SLOTS_FD = 4;
 
 /** Payloads of at least so many bytes travel in slots: below, the socket costs as little. */
-export const SLOT_FROM: number = 64 * 1024;
+export const SLOT_FROM: number = 32 * 1024;
 
 const FOLDER = '/dev/shm';
 /** Part of the free memory that one engine may take when it starts; others need theirs. */

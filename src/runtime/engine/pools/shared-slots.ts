@@ -15,15 +15,17 @@ export class SharedSlots {
   readonly #most: number;
   readonly #clock: Clock;
   readonly #onLog: (record: LogRecord) => void;
+  readonly #open: typeof openSlotFile;
   /** Undefined: no worker has been started; null: there is no shared memory. */
   #slots: Slots | null | undefined;
   #hasTold = false;
 
   /** @param most bytes */
-  constructor(most: number, clock: Clock, onLog: (record: LogRecord) => void) {
+  constructor(most: number, clock: Clock, onLog: (record: LogRecord) => void, open = openSlotFile) {
     this.#most = most;
     this.#clock = clock;
     this.#onLog = onLog;
+    this.#open = open;
   }
 
   /** Returns the slots of a new process; null: it has none. */
@@ -34,7 +36,7 @@ export class SharedSlots {
 
   #opened(): Slots | null {
     try {
-      const { file, bytes } = openSlotFile();
+      const { file, bytes } = this.#open();
       return new Slots(file, Math.min(bytes, this.#most), this.#clock);
     } catch (thrown) {
       this.#tell('info', `there is no shared memory (${asError(thrown).message}): ${INSTEAD}`);

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 SLOTS_FD = 4
 # Payloads of at least so many bytes go into a slot.
-SLOT_FROM = 65_536
+SLOT_FROM = 32_768
 # Most buffers in one system call.
 MOST_BUFFERS = 512
 PADDINGS = [bytes(length) for length in range(8)]
