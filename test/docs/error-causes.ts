@@ -26,7 +26,8 @@ export const ERROR_CAUSES: Readonly<Record<ErrorCode, { readonly cause: string; 
     remedy: 'Correct the request',
   },
   payload_too_large: {
-    cause: 'The payload is larger than `maxPayloadMb`, or a JSON body is larger than `apiMaxLength` of Node-RED',
+    cause:
+      'The payload is larger than `maxPayloadMb`, the results of a list are larger together, or a JSON body is larger than `apiMaxLength` of Node-RED',
     remedy: 'Raise the limit, or send less',
   },
   unsupported_media: {
