@@ -37,6 +37,11 @@ function picture(colour: readonly number[], width = 16, height = 12): object {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => colour[at % 3] as number);
   return { data, width, height, channels: 3 };
 }
+/** Its columns are red and black in turn: a smaller picture is about half red. */
+const STRIPES = {
+  data: Uint8Array.from({ length: 16 * 16 * 3 }, (_, at) => (at % 6 === 0 ? 255 : 0)),
+  ...{ width: 16, height: 16, channels: 3 },
+};
 const RED = picture([255, 0, 0]);
 const BLUE = picture([0, 0, 255], 20, 20);
 
@@ -87,8 +92,12 @@ const CASES: readonly Case[] = [
   },
   {
     task: 'image-feature-extraction',
-    given: [RED, { input: picture([0, 255, 255]), options: { pooling: 'mean', normalize: false } }],
-    results: [Float32Array.of(1, 0, 0), Float32Array.of(0, 1, 1)],
+    given: [
+      RED,
+      { input: picture([0, 255, 255]), options: { pooling: 'mean', normalize: false } },
+      { input: STRIPES, options: { pooling: 'mean', normalize: false } },
+    ],
+    results: [Float32Array.of(1, 0, 0), Float32Array.of(0, 1, 1), Float32Array.of(0.501471, 0, 0)],
   },
   {
     task: 'text-classification',

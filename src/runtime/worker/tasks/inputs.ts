@@ -6,6 +6,7 @@ import type { PayloadSchema } from '../../../core/model.ts';
 import { isFields } from '../../../core/objects.ts';
 import { type InputFields, notTaken } from '../media/files.ts';
 import { Pictures } from '../media/pictures.ts';
+import { sizedImages } from '../media/resize.ts';
 import { Sounds } from '../media/sounds.ts';
 import type { Libraries, RawImage, TaskPipeline, TaskSource } from './library.ts';
 
@@ -52,10 +53,10 @@ function readerOf(
 ): ReadOfKind {
   if (kind === 'picture') {
     const pictures = new Pictures(libraries.sharp, limits.maxMegapixels);
-    const { RawImage } = libraries.library;
+    const SizedImage = sizedImages(libraries.library.RawImage);
     return async (input) => {
       const { data, width, height } = await pictures.read(input);
-      return new RawImage(data, width, height, 3);
+      return new SizedImage(data, width, height, 3);
     };
   }
   if (kind === 'sound') {

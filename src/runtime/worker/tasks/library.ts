@@ -30,6 +30,22 @@ export interface PixelImage extends RawImage {
   readonly channels: number;
 }
 
+export type RawImageClass = new (
+  data: Uint8ClampedArray,
+  width: number,
+  height: number,
+  channels: number,
+) => PixelImage & ResizesImage;
+
+interface ResizesImage {
+  /** A processor calls it, with a side of the new picture or both. */
+  resize(
+    width: number | null,
+    height: number | null,
+    options?: { readonly resample?: number | string },
+  ): Promise<RawImage>;
+}
+
 /** An array of numbers of the library. */
 export interface LibraryTensor {
   readonly dims: readonly number[];
@@ -82,7 +98,7 @@ export interface Streamer {
 export interface Library {
   readonly env: Record<string, unknown> & { readonly version: string };
   readonly pipeline: (task: string, model: string, options: object) => Promise<TaskPipeline>;
-  readonly RawImage: new (data: Uint8ClampedArray, width: number, height: number, channels: number) => RawImage;
+  readonly RawImage: RawImageClass;
   readonly Tensor: new (type: string, data: BigInt64Array, dims: readonly number[]) => LibraryTensor;
   readonly cat: (tensors: readonly LibraryTensor[], dim: number) => LibraryTensor;
   readonly TextStreamer: new (tokenizer: unknown, options: object) => Streamer;
