@@ -104,11 +104,15 @@ export function againstItems(
   if (!sendersTo(graph, gather).every(({ id }) => senders.includes(id)))
     return `${name} also gathers messages from elsewhere`;
   const astray = [...before.leg, ...failingOn(leg)].find((id) => findHandler(graph, id).kind !== 'join');
-  return astray === undefined ? null : `the errors of ${senderName(graph, astray)} do not go to ${name}`;
+  return astray === undefined ? null : astrayErrors(graph, astray, gather);
 }
 
-/** Names a stage, or a node that gathers branches, in a reason. */
-export function senderName(graph: Graph, id: string): string {
+/** Says that the errors of a stage, or of a node that gathers branches, do not go to the node that gathers its results. */
+export function astrayErrors(graph: Graph, id: string, gather: JoinNode): string {
   const node = graph.get(id);
-  return node?.kind === 'stage' ? `stage ${node.name}` : 'a node that gathers branches';
+  const whose =
+    node?.kind === 'stage' ? `the errors of stage ${node.name}` : 'the errors of a node that gathers branches';
+  return gather.name === gather.id
+    ? `${whose} do not go to the node that gathers them`
+    : `${whose} do not go to the node ${gather.name}`;
 }

@@ -14,7 +14,7 @@ import {
   type StageNode,
   type SwitchNode,
 } from './graph.ts';
-import { againstItems, type PlannedJoin, senderName } from './joins.ts';
+import { againstItems, astrayErrors, type PlannedJoin } from './joins.ts';
 import { describe, describeAll } from './names.ts';
 import { wholeUse } from './versions.ts';
 import { findHandler, sendersTo, type Target, targetsOf } from './walk.ts';
@@ -284,7 +284,7 @@ export class Legs {
       const handler = findHandler(graph, id);
       return handler.kind !== 'join' || handler.id !== gather.id;
     });
-    return astray === undefined ? null : `the errors of ${senderName(graph, astray)} do not go to ${name}`;
+    return astray === undefined ? null : astrayErrors(graph, astray, gather);
   }
 
   /** Returns the leg that begins with a choice, or that ends here because the engine cannot choose. */

@@ -72,6 +72,14 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
   ['Drop key camera has no effect: When full does not drop the oldest items', 'camera'],
   ['normalise → classify; ends there because its output goes to a debug node', 'normalise classify debug'],
   ['Version A, B and C failed', 'Version A, B and C failed'],
+  ['only the engine gathers the items of lists: the node faces also gathers messages from elsewhere', 'faces'],
+  ['only the engine gathers the items of lists: no stage that emits lists leads to it through stages alone'],
+  ['the engine cannot gather the items of its lists: the errors of stage cut do not go to the node faces', 'cut faces'],
+  ['the engine cannot gather the items of its lists: stage cut writes msg.faces', 'cut msg.faces'],
+  ['the engine cannot gather the items of its lists: a Complete node watches the node that gathers them', 'Complete'],
+  ['the engine cannot gather the items of its lists: lists in lists are at most 3 deep'],
+  ['its output goes to 2 stages: the errors of a node that gathers branches do not go to the node that gathers them'],
+  ['stage sum has the keys msg.topic, which a stage before it writes', 'sum msg.topic'],
 ];
 /** Words that every language has as they are. */
 const COMMON =
