@@ -98,7 +98,6 @@ const REASONS = {
   'src/gate/sources/': 'one file per source of a budget',
   'src/headless/compile-flows.ts': 'a compiled flow file is what every other file of the room starts from',
   'src/index.ts': 'the entry of the package',
-  'src/node-red/admin/wiring-route.ts': 'the only admin route that compiles, with its own permission',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
   'src/process/native-builds.ts': 'the dialog and the worker ask it, and never import each other',
   'src/runtime/worker/main.ts': 'the entry of a process',

@@ -5,17 +5,16 @@ import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
-import { serveConversions } from '../functions/conversion.ts';
 import { serveInstall } from '../install/install-route.ts';
 import { serveModels } from '../install/model-routes.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { serveCompiler } from './compiler-routes.ts';
 import { DashboardPage } from './dashboard-page.ts';
 import { serveFiles } from './file-routes.ts';
 import { endpointViews, serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
 import { nameOwnAddress } from './own-address.ts';
 import { serveTrials } from './trial-route.ts';
-import { serveWiring } from './wiring-route.ts';
 
 /** Actions on a stage, with the log message for each. */
 const STAGE_ACTIONS = {
@@ -76,8 +75,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     return isDeployed;
   });
   serveModels(RED, pipeline.models, mayWrite);
-  serveWiring(RED);
-  serveConversions(RED);
+  serveCompiler(RED);
   nameOwnAddress(RED);
 
   for (const action of Object.keys(STAGE_ACTIONS) as (keyof typeof STAGE_ACTIONS)[]) {

@@ -2,11 +2,10 @@
  * Makes the definition of a stage from that of a function node, and back, with all that does not carry over; for the action
  * of the editor, which asks by a route.
  */
-import type { NodeAPI } from 'node-red';
 import { namesIn, type Obstacle, readFunctionCode } from '../../config/code/function-code.ts';
 import { obstaclesIn, returnsOf } from '../../config/code/message-use.ts';
 import { stage as schema } from '../../config/schemas/stage.ts';
-import { asError, ModeletError } from '../../core/errors.ts';
+import { ModeletError } from '../../core/errors.ts';
 import { execProperties, stageOfExec } from './exec-node.ts';
 
 /** The properties of a function node that its code needs. */
@@ -108,22 +107,12 @@ msg.payload = isMessage ? result.payload : result;
 return msg;`;
 }
 
-type ConvertBody = Readonly<Record<string, unknown>>;
-
-export function serveConversions(RED: NodeAPI): void {
-  const mayDeploy = RED.auth.needsPermission('flows.write');
-  RED.httpAdmin.post('/modelets/convert', mayDeploy, (request, response) => {
-    try {
-      response.json(convert((request.body ?? {}) as ConvertBody));
-    } catch (thrown) {
-      response.status(400).json({ error: asError(thrown).message });
-    }
-  });
-}
+/** Body of a question of the editor. */
+export type EditorQuestion = Readonly<Record<string, unknown>>;
 
 /** @throws ModeletError if the body has no node that can be converted */
-function convert({ node }: ConvertBody): object {
-  const fields = (node ?? {}) as ConvertBody;
+export function convert({ node }: EditorQuestion): object {
+  const fields = (node ?? {}) as EditorQuestion;
   const text = (name: string): string => String(fields[name] ?? '');
   const libs = (Array.isArray(fields['libs']) ? fields['libs'] : []) as { var: string; module: string }[];
   if (fields['type'] === 'function') {
