@@ -126,7 +126,7 @@ test('batches and replies arrive as they are, whatever has room, and no process 
       assert.equal(slots.taken, 0);
       assert.deepEqual(slots.free, whole(8 * SLOT_FROM));
     }),
-    { numRuns: 30 },
+    { numRuns: 20 },
   );
   assert.ok(inFrames > 0, 'the slots were never full');
 });
