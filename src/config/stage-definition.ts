@@ -116,7 +116,7 @@ export interface RowTerms {
 /**
  * As many rows of tensors may be requests as find room in the table of open requests and in the first queue. None may
  * unless each stage has shown that they may be, and has batches in which they run together. Versions of a stage would
- * share them out.
+ * share them out, and a stage that emits lists would make a list of each.
  */
 export function rowTerms(
   stages: readonly StageDefinition[],
@@ -125,7 +125,11 @@ export function rowTerms(
 ): RowTerms {
   const [first] = stages;
   const areItems = stages.every(
-    (stage) => stage.batching.maxBatchSize > 1 && !stage.versions && describe(stage)?.rows === true,
+    (stage) =>
+      stage.batching.maxBatchSize > 1 &&
+      !stage.versions &&
+      stage.modelet.emits === 'one' &&
+      describe(stage)?.rows === true,
   );
   return {
     mostRows: first && areItems ? Math.min(capacity, first.capacity) : 0,

@@ -6,11 +6,12 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { gather } from '../../fixtures/drawn.ts';
 import { batcher, endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { serveFlows } from '../../fixtures/headless.ts';
 import { engineUrl, type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
-import { classifier, type Drawing, digitsModel, TABLE, writeModel } from '../../fixtures/onnx.ts';
+import { classifier, type Drawing, digitsModel, doubling, TABLE, writeModel } from '../../fixtures/onnx.ts';
 import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 
@@ -243,7 +244,7 @@ const CENTRED: Drawing = {
   ],
 };
 
-test('the rows of a model without a proven batch or a batcher, or in front of code, stay together', async (t) => {
+test('the rows of a model without a proven batch or a batcher, in front of code, or that emits a list, stay together', async (t) => {
   const folder = folderFor(t);
   await red.deployReady([
     ...[TAB, runtime('runtime', { listen: '127.0.0.1:0', v2Path: '/' })],
@@ -258,6 +259,12 @@ test('the rows of a model without a proven batch or a batcher, or in front of co
     stage('first', '', 'before sum', { source: 'onnx', path: writeModel(folder, 'first', TABLE) }),
     batcher('before sum', 'sum'),
     stage('sum', 'return input.reduce((sum, one) => sum + one);', 'collector /summed'),
+    ...endpoint('/parted', 'before parted'),
+    batcher('before parted', 'parted'),
+    stage('parted', '', 'before twice', { source: 'onnx', path: writeModel(folder, 'parted', TABLE), emits: 'list' }),
+    batcher('before twice', 'twice'),
+    stage('twice', '', 'together', { source: 'onnx', path: writeModel(folder, 'twice', doubling(['batch'])) }),
+    gather('together', 'collector /parted', [], { mode: 'list' }),
   ]);
   const before = await itemsOf();
   const x = { name: 'x', datatype: 'FP32', shape: [3, 2], data: [1, 10, 2, 20, 3, 30] };
@@ -266,8 +273,11 @@ test('the rows of a model without a proven batch or a batcher, or in front of co
     assert.deepEqual([y?.name, y?.datatype, y?.shape, y?.data], ['y', 'FP32', [3, 2], [-1, -10, 0, 0, 1, 10]]);
     const sum = await infer(url, 'summed', [POINTS]);
     assert.deepEqual([sum.error, sum.outputs[0]?.data], [undefined, [30 + 10 + 20 + 30]]);
+    const parted = await infer(url, 'parted', [POINTS]);
+    const [doubled] = parted.outputs;
+    assert.deepEqual([parted.error, doubled?.shape, doubled?.data], [undefined, [4], [60, 20, 40, 60]]);
     const lone = await infer(url, 'lone', [POINTS]);
     assert.deepEqual([lone.error, lone.outputs[0]?.data], [undefined, [30, 10, 20, 30]]);
   }
-  await ran(before, { centred: 2, first: 2, sum: 2, lone: 2 });
+  await ran(before, { centred: 2, first: 2, sum: 2, lone: 2, parted: 2, twice: 8 });
 });

@@ -7,6 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { decode, encode } from '@msgpack/msgpack';
+import { gather } from '../../fixtures/drawn.ts';
 import { batcher, endpoint, func, httpIn, httpOut, node, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { serveFlows } from '../../fixtures/headless.ts';
@@ -21,6 +22,10 @@ const DOES = `
   return { is: input };`;
 const SCHEMA = JSON.stringify({ type: 'object', properties: { n: { type: 'number' } }, required: ['n'] });
 
+const UPPER = "if (input === 'bad') throw new Error('no'); return input.toUpperCase();";
+const SEEN = 'ctx.state.seen = [...(ctx.state.seen ?? []), input]; return ctx.state.seen;';
+const ONCE = { maxRows: 10, cache: 10, workers: '1' };
+
 function flows(): FlowNode[] {
   return [
     TAB,
@@ -28,6 +33,17 @@ function flows(): FlowNode[] {
     ...endpoint('/rows', 'batches'),
     batcher('batches', 'does', { policy: 'greedy', maxBatchSize: 4 }),
     stage('does', DOES, 'collector /rows', { maxRows: 10 }),
+    ...endpoint('/words', 'words'),
+    stage('words', "return input.split(' ');", 'before upper', { emits: 'list', maxRows: 10 }),
+    batcher('before upper', 'upper', { policy: 'greedy', maxBatchSize: 4 }),
+    stage('upper', UPPER, 'gathers'),
+    gather('gathers', 'collector /words', [], { mode: 'list', form: 'pairs' }),
+    httpIn('in /seen', '/seen', 'seen'),
+    stage('seen', SEEN, 'out /seen', { maxRows: 10, keyBy: 'req.headers.x-key', workers: '2' }),
+    httpOut('out /seen'),
+    httpIn('in /once', '/once', 'counts'),
+    stage('counts', 'state.n += 1; return state.n;', 'out /once', { ...ONCE, setup: 'return { n: 0 };' }),
+    httpOut('out /once'),
     httpIn('in /typed', '/typed', 'typed'),
     stage('typed', DOES, 'out /typed', { maxRows: 100, inputSchema: SCHEMA }),
     node('out /typed', 'http response', [], { statusCode: '201', headers: { 'Content-Type': 'text/plain' } }),
@@ -46,8 +62,9 @@ async function send(
   type: string,
   body: string | Uint8Array<ArrayBuffer>,
   accept = '*/*',
+  key = 'any',
 ): Promise<Answer> {
-  const headers = { 'Content-Type': type, Accept: accept };
+  const headers = { 'Content-Type': type, Accept: accept, 'X-Key': key };
   const answer = await fetch(url, { method: 'POST', headers, body });
   const given = answer.headers.get('Content-Type')?.split(';')[0] ?? '';
   const bytes = Buffer.from(await answer.arrayBuffer());
@@ -143,6 +160,28 @@ async function check(url: string): Promise<void> {
     sorted,
     wanted.map((one, index) => ({ index, ...one })),
   );
+
+  // Rows of which each becomes a list.
+  const pairs = (...items: readonly string[]) => ({
+    result: items.map((item) => ({ item, result: item.toUpperCase() })),
+  });
+  const inLists = await send(new URL('/words', url).href, JSON_TYPE, '["a b c","d bad",7,"e"]');
+  assert.deepEqual(
+    [inLists.status, inLists.failed, (inLists.body as object[]).toSpliced(2, 1)],
+    [200, '2', [pairs('a', 'b', 'c'), failed('modelet_failed', 'item 1: no', { stage: 'upper' }), pairs('e')]],
+  );
+  const listsInParts = await send(new URL('/words', url).href, LINES, '"a b"\n""\n', LINES);
+  assert.deepEqual(
+    (listsInParts.body as { readonly index?: number }[]).sort((a, b) => (a.index ?? 2) - (b.index ?? 2)),
+    [{ index: 0, ...pairs('a', 'b') }, { index: 1, ...pairs('') }, { done: { rows: 2, failed: 0 } }],
+  );
+
+  // All rows have the key of their request, and run in order; each is looked up in the cache by itself.
+  const keyed = await send(new URL('/seen', url).href, JSON_TYPE, '[1,2,3]', '*/*', `key of ${url}`);
+  assert.deepEqual(keyed.body, [{ result: [1] }, { result: [1, 2] }, { result: [1, 2, 3] }]);
+  const twice = await send(new URL('/once', url).href, JSON_TYPE, JSON.stringify([url, url, `${url}/`, url]));
+  const [one, ...others] = (twice.body as { readonly result: number }[]).map(({ result }) => result);
+  assert.deepEqual(others, [one, (one as number) + 1, one]);
 
   // The schema is that of a row; status and headers are those of the HTTP response node, but not the type of a result.
   const typed = await send(new URL('/typed', url).href, JSON_TYPE, '[{"n":1},{"n":"1"}]');
