@@ -97,15 +97,17 @@ export function decodeReplies(payload: Payload): BatchReply {
  * @param outcome an error of a further stage brings that stage's input
  * @param timings of the stages that have answered the item, in order
  * @param parts number of parts of the result that were sent before
+ * @param meta the snapshot of the state that the item has left of its key; null: none
  */
 export function replyOf(
   id: number,
   outcome: Outcome<Payload>,
   timings: readonly StageTiming[],
   parts: number,
+  meta: Uint8Array | null = null,
 ): WireItem {
   const payload = outcome.ok ? outcome.value : encodeFailure(encodeError(outcome.error), outcome.input ?? null);
-  return { ...bareItem(id, payload), ok: outcome.ok, part: parts, timings: [...timings] };
+  return { ...bareItem(id, payload), ok: outcome.ok, part: parts, timings: [...timings], meta };
 }
 
 /** How long the parts of results stay on the broker after a host has written some. */

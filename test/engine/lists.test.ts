@@ -231,7 +231,7 @@ test('a list that no node takes apart goes on whole', async () => {
 
 test('a list for another engine leaves as its stage has marked it', async () => {
   const rig = new Rig();
-  await rig.apply({ stages: [stage(1)], routes: [{ ref: 1, stages: [1], taps: [], keepsLists: true }] });
+  await rig.apply({ stages: [stage(1)], routes: [{ ref: 1, stages: [1], taps: [], forEngine: true }] });
   rig.pool(1).makes = (item) => listOf(item.payload);
   await rig.submit([2]);
   await answer(rig, 1);

@@ -47,4 +47,6 @@ export interface GatherReport {
   readonly branches: Readonly<Record<string, BranchOutcome>>;
   /** The node whose branches were not enough, so that the request failed, or null. */
   readonly failed: number | null;
+  /** From a worker host: the snapshot that an item has left of the state of its key, in base64. */
+  readonly state?: string;
 }

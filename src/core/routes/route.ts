@@ -75,8 +75,11 @@ export interface Route {
   readonly taps: readonly number[];
   /** The way from stage to stage; absent: one after the other. */
   readonly leg?: Leg;
-  /** Whether a list leaves as its stage has marked it, because another engine takes it apart. Absent: as an array. */
-  readonly keepsLists?: true;
+  /**
+   * Whether results go to another engine, from a worker host: a list leaves as its stage has marked it, an item of a key with
+   * the state that it has left.
+   */
+  readonly forEngine?: true;
 }
 
 export function legOf({ leg, stages }: Pick<Route, 'leg' | 'stages'>): Leg {

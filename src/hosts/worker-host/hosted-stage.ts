@@ -26,7 +26,7 @@ interface ClaimedBatch {
   readonly requests: Map<number, RequestNumber>;
 }
 
-type ReplyOfItem = (outcome: Outcome<Payload>, timings: readonly StageTiming[]) => void;
+type ReplyOfItem = (outcome: Outcome<Payload>, timings: readonly StageTiming[], state?: Uint8Array | null) => void;
 
 /** Time after which the queue is looked at without an event. */
 const IDLE_MS = 1000;
@@ -184,8 +184,8 @@ export class HostedStage {
     let runMs = 0;
     let open = items.length;
     items.forEach((item, index) => {
-      this.#submit(item, held, way.entry, (outcome, timings) => {
-        replies[index] = replyOf(item.id, outcome, timings, this.#parts.sentOf(id, item.id));
+      this.#submit(item, held, way.entry, (outcome, timings, state) => {
+        replies[index] = replyOf(item.id, outcome, timings, this.#parts.sentOf(id, item.id), state);
         runMs = Math.max(runMs, timings[0]?.runMs ?? 0);
         held.requests.delete(item.id);
         open -= 1;
@@ -220,7 +220,8 @@ export class HostedStage {
           onPart: (part: Payload, index: number, taken: () => void) =>
             this.#parts.send(held.id, id, index, part, taken),
         }),
-        onSettled: ({ outcome, timings }) => reply(outcome, timings),
+        onSettled: ({ outcome, timings, gathered }) =>
+          reply(outcome, timings, gathered?.state ? Buffer.from(gathered.state, 'base64') : null),
       });
       held.requests.set(id, request);
     } catch (thrown) {

@@ -173,7 +173,7 @@ export class RemoteWorkerHost {
     const rows = [...stages.map(({ id }) => [id, [id]] as const), ...this.#rows];
     this.#service.apply(
       stages,
-      rows.map(([entry, row]) => ({ entry, stages: row, keepsLists: true })),
+      rows.map(([entry, row]) => ({ entry, stages: row, forEngine: true })),
     );
   }
 

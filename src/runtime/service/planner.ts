@@ -15,7 +15,7 @@ import type { EndpointSpec, ListenerSpec, PlannedEndpoint } from '../../core/end
 import type { LogRecord } from '../../core/model.ts';
 import { type Leg, type Route, renamed } from '../../core/routes/route.ts';
 
-export interface PlannedRoute extends Pick<Route, 'keepsLists'> {
+export interface PlannedRoute extends Pick<Route, 'forEngine'> {
   /** Id of the node at which messages enter. */
   readonly entry: string;
   /** Stage ids. */
@@ -71,8 +71,8 @@ export class Planner {
       const chain = route.stages.map(numberOf);
       const taps = [...(route.taps?.keys() ?? [])].map(numberOf);
       const leg = route.leg?.next ? renamed(route.leg, numberOf) : null;
-      const lists = route.keepsLists ? ({ keepsLists: true } as const) : {};
-      const key = `route ${chain.join('>')} tapped at ${taps.join()}${route.keepsLists ? ' with lists' : ''}`;
+      const lists = route.forEngine ? ({ forEngine: true } as const) : {};
+      const key = `route ${chain.join('>')} tapped at ${taps.join()}${route.forEngine ? ' with lists' : ''}`;
       const ref = this.#number(leg ? `${key} ${JSON.stringify(leg)}` : key);
       const [stage] = chain;
       if (stage === undefined) continue;

@@ -112,7 +112,7 @@ export class KeyStates {
     const { key } = of;
     if (tenure === 0 || key === '') return new HeldKey('', 0);
     const known = this.#held.get(key);
-    const isOver = known && (known.tenure !== tenure || of.begins || this.#isIdle(known));
+    const isOver = known && (known.tenure !== tenure || of.begins || of.state !== '' || this.#isIdle(known));
     if (isOver) this.#end(known);
     const held = known && !isOver ? known : this.#begun(of, tenure);
     this.#held.delete(key);

@@ -10,9 +10,10 @@ import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { Clock, Timer } from '../../../core/clock.ts';
 import { BYTES_PER_MB, type KeysStatus } from '../../../core/model.ts';
 import { Fifo, type FifoNode, PriorityFifo } from '../../../core/queues/fifo.ts';
+import type { GatherReport } from '../../../core/routes/gather.ts';
 import { itemKeyOf, MOST_KEYS } from '../../../core/text.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
-import { withStart } from '../../../wire/frames/key-snapshots.ts';
+import { keyIn, withStart } from '../../../wire/frames/key-snapshots.ts';
 import type { FreeWorker, WorkerPool } from '../pools/pool.ts';
 import { type BatchSource, takeFrom } from '../stage/batching.ts';
 import { type Item, isAlone } from '../stage/item.ts';
@@ -160,8 +161,10 @@ export class KeyLanes {
   statesFor(items: readonly Item[]): ReadonlyMap<WireItem, Uint8Array> | null {
     const states = items.flatMap((item) => {
       const { keeper, life } = this.#laneOf(item.key);
-      // A host may know the key of an earlier stay, and has stays of its workers to count.
-      const meta = keeper === life ? null : (this.#snapshots.metaOf(item) ?? (this.#areHosts ? withStart(item) : null));
+      if (keeper === life) return [];
+      // The state that the runtime of a host sends is newer than any here. A host may know the key from an earlier stay.
+      const known = keyIn(item).state === '' ? this.#snapshots.metaOf(item) : null;
+      const meta = known ?? (this.#areHosts ? withStart(item) : null);
       return meta ? [[item, meta] as const] : [];
     });
     return states.length > 0 ? new Map(states) : null;
@@ -176,6 +179,7 @@ export class KeyLanes {
     const hasRun = reply !== null && !(this.#areHosts && reply.timings.length === 0);
     if (hasRun && this.#snapshots.answered(item, reply.meta)) this.#noteKept(lane);
     else if (hasRun) lane.keeper = null;
+    if (hasRun && reply.meta && item.leg.route.forEngine) item.gathered = reportOf(reply.meta);
     this.#refresh(lane);
   }
 
@@ -354,6 +358,11 @@ export class KeyLanes {
     this.#homeless.delete(lane);
     this.#lanes.delete(lane.key);
   }
+}
+
+/** Returns the report that brings the runtime of a host the snapshot of a state. */
+function reportOf(snapshot: Uint8Array): GatherReport {
+  return { gathered: [], branches: {}, failed: null, state: Buffer.from(snapshot).toString('base64') };
 }
 
 /** Whether the process at the lane's home has the key's state. */

@@ -29,7 +29,7 @@ export function eachItem(item: Item, at: LiveFork, list: ListTerms, host: ForksH
 /** Returns the list that a stage has made as it goes on: as any other array, unless it is taken apart there. */
 export function asItGoesOn(item: Item, list: Payload): Payload {
   const { next, route } = item.leg;
-  const isTakenApart = next ? next.kind === 'fork' && next.terms.list : route.keepsLists;
+  const isTakenApart = next ? next.kind === 'fork' && next.terms.list : route.forEngine;
   if (!nextStage(item) && isTakenApart) return list;
   // The worker has checked its size.
   return joinItems(itemsOf(list), { blame: 'modelet_failed', maxBytes: Number.POSITIVE_INFINITY });

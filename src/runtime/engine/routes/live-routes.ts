@@ -18,7 +18,7 @@ export function soleRoute(stage: RouteStage): LiveRoute {
 function resolve(route: Route, stages: ReadonlyMap<number, RouteStage>): LiveRoute {
   const all = (refs: readonly number[]): RouteStage[] => refs.map((ref) => stages.get(ref) as RouteStage);
   const live: { -readonly [Key in keyof LiveRoute]: LiveRoute[Key] } = {
-    ...{ ref: route.ref, stages: all(route.stages), open: 0, keepsLists: route.keepsLists === true },
+    ...{ ref: route.ref, stages: all(route.stages), open: 0, forEngine: route.forEngine === true },
     leg: undefined as never,
   };
   const isTapped = (ref: number): boolean => route.taps.includes(ref);

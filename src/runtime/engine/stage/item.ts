@@ -53,7 +53,7 @@ export interface LiveRoute {
   readonly ref: number;
   readonly stages: readonly RouteStage[];
   readonly leg: LiveLeg;
-  readonly keepsLists: boolean;
+  readonly forEngine: boolean;
   /** Number of unsettled items on this route, branches included. */
   open: number;
 }

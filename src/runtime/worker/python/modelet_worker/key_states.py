@@ -120,7 +120,7 @@ class KeyStates:
         if item.tenure == 0 or item.key == "":
             return HeldKey("", 0)
         held = self._held.pop(item.key, None)
-        if held is not None and (held.tenure != item.tenure or item.begins or self._is_idle(held)):
+        if held is not None and (held.tenure != item.tenure or item.begins or item.state or self._is_idle(held)):
             await self._end(held)
             held = None
         self._held[item.key] = held = held or self._begun(item)
