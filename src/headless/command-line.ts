@@ -5,6 +5,7 @@ import type { ListenAddress } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
 import { readHost } from '../hosts/worker-host/host-options.ts';
 import type { HostSpec } from '../hosts/worker-host/worker-host.ts';
+import type { MeasureOptions } from './measure.ts';
 
 /** Exit codes, which docs/headless.md lists. */
 export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
@@ -13,11 +14,13 @@ export const USAGE = `Usage:
   modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--keys-file FILE] [--versions-file FILE]
                  [--states-folder FOLDER] [--install]
   modelet check FLOWS [--runtime NAME]
+  modelet measure FLOWS [--stage NAME] [--rate NUMBER]
   modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
                  (--secret-file FILE | --code local) [--install]
   modelet mock-gateway [--port 8000] [...]
 
 Serves the HTTP endpoints of Node-RED flows without Node-RED, or says which of them can be served.
+measure runs the examples of stages in batches of several sizes, and says which batches and workers suit a rate.
 worker runs the stages of a runtime that are placed on worker hosts. User and password of the broker are in the
 variables MODELET_BROKER_USERNAME and MODELET_BROKER_PASSWORD.
 mock-gateway runs an inference server that computes nothing, to try a dispatch gate on.
@@ -32,7 +35,8 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
 --install          first installs what the Python of stages needs, by pip into .venv, and downloads known models from hubs;
                    MODELET_HUB_TOKEN has the token if they need one. A worker only downloads models, from MODELET_HUB
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
---stage NAME       serves only this stage; may be repeated
+--stage NAME       serves, or measures, only this stage; may be repeated for worker
+--rate NUMBER      items per second that come; without it, a rate that leaves one worker some rest
 --workers, --cpus  workers of each stage and their cores, instead of those in the stage's dialog
 --secret-file FILE the broker node's secret: the host runs only code that is signed with it
 --code local       the host runs only files and modules that it has itself, signed or not
@@ -62,7 +66,8 @@ export type Command =
   | { readonly tag: 'help' }
   | { readonly tag: 'worker'; readonly host: HostSpec }
   | ({ readonly tag: 'serve' } & ServeOptions & Options)
-  | ({ readonly tag: 'check' } & Options);
+  | ({ readonly tag: 'check' } & Options)
+  | ({ readonly tag: 'measure' } & MeasureOptions & Options);
 
 /** @throws Error that says what is wrong with the arguments */
 export function readCommand(args: readonly string[]): Command {
@@ -77,26 +82,43 @@ export function readCommand(args: readonly string[]): Command {
       'keys-file': { type: 'string' },
       'versions-file': { type: 'string' },
       'states-folder': { type: 'string' },
+      stage: { type: 'string' },
+      rate: { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
   });
   if (values.help || positionals[0] === 'help') return { tag: 'help' };
   const [tag, flows, ...more] = positionals;
-  if (tag !== 'serve' && tag !== 'check') {
-    throw new Error(`the command is serve, check or worker${tag ? `, not ${tag}` : ''}`);
-  }
+  if (!isCommand(tag)) throw new Error(`the command is serve, check, measure or worker${tag ? `, not ${tag}` : ''}`);
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
-  const { listen, install } = values;
+  const { listen, install, stage, rate } = values;
   const { 'keys-file': keysFile = null, 'versions-file': versionsFile = null } = values;
   const { 'states-folder': statesFolder = null } = values;
   const kept = { keysFile, versionsFile, statesFolder };
+  if (tag === 'measure') return { tag, ...options, stage: stage ?? null, rate: rateOf(rate) };
+  refuse({ stage, rate }, `${tag} measures nothing`, 'measure');
   if (tag === 'serve') return { tag, ...options, ...kept, listen: address(listen ?? ''), install };
   const onFiles = { 'keys-file': keysFile, 'versions-file': versionsFile, 'states-folder': statesFolder };
-  const serveOnly = { listen, ...onFiles, install };
-  const [wrong] = Object.entries(serveOnly).find(([, value]) => value) ?? [];
-  if (wrong !== undefined) throw new Error(`check only reads the flows: --${wrong} belongs to serve`);
+  refuse({ listen, ...onFiles, install }, `${tag} serves nothing`, 'serve');
   return { tag, ...options };
+}
+
+function isCommand(tag: string | undefined): tag is 'serve' | 'check' | 'measure' {
+  return tag === 'serve' || tag === 'check' || tag === 'measure';
+}
+
+/** @throws Error if an option of another command is given */
+function refuse(given: Readonly<Record<string, unknown>>, why: string, command: string): void {
+  const [wrong] = Object.entries(given).find(([, value]) => value) ?? [];
+  if (wrong !== undefined) throw new Error(`${why}: --${wrong} belongs to ${command}`);
+}
+
+function rateOf(text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const rate = Number(text);
+  if (!(rate > 0 && rate < Number.POSITIVE_INFINITY)) throw new Error(`--rate needs a number above 0, not ${text}`);
+  return rate;
 }
 
 function address(text: string): ListenAddress | null {

@@ -18,6 +18,7 @@ import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
 import { readFlows } from './flow-file.ts';
 import { install } from './install.ts';
 import { readKeys } from './keys-file.ts';
+import { type MeasureOptions, measure } from './measure.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
 import { HeadlessServer, type KeptFiles, type ServedRuntime } from './server.ts';
@@ -58,7 +59,22 @@ async function run(args: readonly string[]): Promise<number> {
     process.stderr.write(`modelet: ${asError(thrown).message}\nmodelet --help says how it is used\n`);
     return EXIT.usage;
   }
+  if (command.tag === 'measure') return measureFlows(flows, command);
   return command.tag === 'check' ? check(flows, command.runtime) : serve(flows, command);
+}
+
+async function measureFlows(flows: HeadlessFlows, options: MeasureOptions): Promise<number> {
+  // No worker that still starts keeps this process alive.
+  const staying = setInterval(() => {}, LONGEST_INTERVAL_MS);
+  try {
+    const areMeasured = await measure(flows, options, await thisMachine(), (text) => process.stdout.write(`${text}\n`));
+    return areMeasured ? EXIT.done : EXIT.refused;
+  } catch (thrown) {
+    process.stderr.write(`modelet: ${asError(thrown).message}\n`);
+    return EXIT.usage;
+  } finally {
+    clearInterval(staying);
+  }
 }
 
 function check(flows: HeadlessFlows, name: string | null): number {

@@ -84,7 +84,7 @@ function pairOf({ node, reason }: Unserved): [string, string] {
   return [node, reason];
 }
 
-function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+export function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   if (rows.length === 0) return [];
   const widths = head.map((name, column) => Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)));
   const line = (row: readonly string[]): string =>

@@ -105,13 +105,15 @@ describe('modelet check', () => {
   });
 
   const wrong: readonly (readonly [args: string[], said: RegExp])[] = [
-    [[], /the command is serve, check or worker/],
-    [['deploy', QUICK_START_FILE], /the command is serve, check or worker, not deploy/],
+    [[], /the command is serve, check, measure or worker/],
+    [['deploy', QUICK_START_FILE], /the command is serve, check, measure or worker, not deploy/],
     [['check'], /check needs one file or folder of flows/],
     [['check', join(folder, 'nowhere')], /there is no file or folder/],
     [['check', QUICK_START_FILE, '--runtime', 'other'], /no runtime with stages is called other; there are: digits/],
     [['check', QUICK_START_FILE, '--port', '1'], /Unknown option '--port'/],
     [['serve', QUICK_START_FILE, '--listen', 'here:there'], /--listen must be a port/],
+    [['measure', QUICK_START_FILE, '--rate', 'many'], /--rate needs a number above 0, not many/],
+    [['measure', QUICK_START_FILE, '--stage', 'other'], /no stage is called other; there are: normalise, classify/],
     [['worker', '--runtime', 'default'], /worker needs --broker and --runtime/],
     [['worker', '--broker', 'redis://127.0.0.1:1', '--runtime', 'default'], /--secret-file, or --code local/],
   ];

@@ -1,0 +1,106 @@
+/**
+ * Which batches and how many workers a stage should have, by what its runs cost and how many requests come. Pure: replays
+ * requests that come at random (queue-model.ts), for each number of workers with some rules of batches.
+ */
+import type { Batching } from '../model.ts';
+import { type Prediction, predict } from './queue-model.ts';
+import { type RunCost, RunCosts, runMsOf } from './run-costs.ts';
+
+/** The time of one run, in ms. */
+export interface MeasuredRun {
+  readonly items: number;
+  readonly ms: number;
+}
+
+/** The runs of a stage, measured on this machine. */
+export interface StageRuns {
+  /** Of a single worker, at several sizes. */
+  readonly runs: readonly MeasuredRun[];
+  /** How much longer a run takes while 1, 2, 3 ... workers run: the first is 1. */
+  readonly slowdowns: readonly number[];
+}
+
+/** A way to set up a stage, and how it would do. */
+export interface Sizing {
+  readonly workers: number;
+  readonly batching: Batching;
+  readonly prediction: Prediction;
+}
+
+/** Requests of a replay. */
+const REQUESTS = 4000;
+/** Above it a stage has no reserve. */
+const BUSIEST = 0.8;
+/** Fewer workers are worth this much more p99. */
+const PATIENCE = 2;
+/** Part of the capacity of one worker that requests use if no rate is given. */
+const USUAL_LOAD = 0.6;
+
+/** Returns a + b n for these runs. @throws Error for no runs at all */
+export function fittedCost(runs: readonly MeasuredRun[]): RunCost {
+  const costs = new RunCosts();
+  for (const { items, ms } of runs) costs.note(items, ms);
+  const [first] = runs;
+  if (!first) throw new Error('no run was measured');
+  return costs.fit ?? { fixedMs: first.ms, itemMs: 0 };
+}
+
+/** Returns a rate that leaves one worker with full batches some rest, in items per second. */
+export function usualRate(cost: RunCost, maxBatchSize: number): number {
+  return (USUAL_LOAD * 1000 * maxBatchSize) / runMsOf(cost, maxBatchSize);
+}
+
+/** Returns ways to set up the stage, from few workers to many. @param rate items per second */
+export function sizingsFor(stage: StageRuns, rate: number, maxBatchSize: number): Sizing[] {
+  const cost = fittedCost(stage.runs);
+  const arrivals = arrivalsAt(rate);
+  // How much runs vary around the fitted time.
+  const parts = stage.runs.map(({ items, ms }) => ms / Math.max(runMsOf(cost, items), Number.EPSILON));
+  return stage.slowdowns.flatMap((slowdown, index) => {
+    const workers = index + 1;
+    const runMs = (items: number, number: number): number =>
+      runMsOf(cost, items) * slowdown * (parts[(number * STRIDE) % parts.length] ?? 1);
+    return rulesFor(runMsOf(cost, maxBatchSize) / workers, maxBatchSize).map((batching) => ({
+      workers,
+      batching,
+      prediction: predict(arrivals, { batching, places: workers, runMs }),
+    }));
+  });
+}
+
+/** Returns the fewest workers that keep up with a reserve and are about as fast as more would be, with their best rule. */
+export function proposed(sizings: readonly Sizing[]): Sizing {
+  const fastest = (some: readonly Sizing[]): Sizing =>
+    some.reduce((one, other) => (other.prediction.p99Ms < one.prediction.p99Ms ? other : one));
+  const calm = sizings.filter(({ batching, prediction: { busy } }) => busy <= BUSIEST || batching.maxBatchSize > 1);
+  const best = fastest(calm.length > 0 ? calm : sizings);
+  const enough = calm.filter(({ prediction }) => prediction.p99Ms <= PATIENCE * best.prediction.p99Ms);
+  const workers = Math.min(...enough.map((one) => one.workers), best.workers);
+  const equals = enough.filter((one) => one.workers === workers);
+  return equals.length > 0 ? fastest(equals) : best;
+}
+
+/** Takes the variations of a replay in no order of size: no divisor of their number. */
+const STRIDE = 7;
+
+function rulesFor(turnMs: number, most: number): Batching[] {
+  const single: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
+  if (most === 1) return [single];
+  const waits = [...new Set([turnMs / 2, turnMs].map((wait) => Number(wait.toPrecision(2))))];
+  return [
+    single,
+    ...[4, 16].filter((size) => size < most).map((size) => ({ ...single, maxBatchSize: size })),
+    { ...single, maxBatchSize: most },
+    ...waits.map((maxWaitMs): Batching => ({ policy: 'oldest', maxBatchSize: most, maxWaitMs })),
+  ];
+}
+
+/** Times of requests that come at random: the same ones each time, so that ways to set up a stage differ by nothing else. */
+function arrivalsAt(rate: number): number[] {
+  let [state, now] = [1, 0];
+  return Array.from({ length: REQUESTS }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    now -= (Math.log(1 - state / 2 ** 32) * 1000) / rate;
+    return now;
+  });
+}

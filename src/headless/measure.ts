@@ -1,0 +1,87 @@
+/** The command `measure`: what the runs of stages cost on this machine, and which batches and workers suit a rate. */
+import { modulesFolder, userFolder } from '../config/folders.ts';
+import { asError } from '../core/errors.ts';
+import { fittedCost, proposed, type Sizing, type StageRuns, sizingsFor, usualRate } from '../core/queues/sizing.ts';
+import { planModelet } from '../flow/plan.ts';
+import type { Machine } from '../runtime/service/runtime-pins.ts';
+import { measureStage } from '../runtime/service/trial/measure.ts';
+import type { HeadlessFlows } from './compile-flows.ts';
+import { section } from './report.ts';
+
+export interface MeasureOptions {
+  /** Name of the only stage to measure; null: all. */
+  readonly stage: string | null;
+  /** Items per second; null: a rate that one worker can do. */
+  readonly rate: number | null;
+}
+
+/** Largest batch that is tried for a stage without a batcher. */
+const USUAL_BATCH = 32;
+/** More workers than this are measured only where the stage has them. */
+const MOST_WORKERS = 4;
+
+/** Measures stages one after the other, and prints a table of each. Returns whether all could be measured. */
+export async function measure(
+  flows: HeadlessFlows,
+  { stage, rate }: MeasureOptions,
+  machine: Machine,
+  print: (text: string) => void,
+): Promise<boolean> {
+  const stages = [...flows.nodes.allSettings('stage')].map(([id, config]) => {
+    return { id, config, name: flows.plan.stageNames.get(id) ?? id };
+  });
+  const wanted = stages.filter(({ id, name }) => stage === null || stage === id || stage === name);
+  if (wanted.length === 0) {
+    const names = stages.map(({ name }) => name).join(', ') || 'none';
+    throw new Error(stage === null ? 'there is no stage' : `no stage is called ${stage}; there are: ${names}`);
+  }
+  let areMeasured = true;
+  for (const { id, config, name } of wanted) {
+    const { settings } = flows.source;
+    const folders = { modules: modulesFolder(settings), user: userFolder(settings) };
+    const { maxBatchSize: most = 1 } = flows.plan.batching.get(id) ?? {};
+    const maxBatchSize = most === 1 ? USUAL_BATCH : most;
+    const maxWorkers = Math.max(config.workers.length, Math.min(machine.allowedCpus.length, MOST_WORKERS));
+    try {
+      const spec = { stage: name, modelet: planModelet(config, folders), input: null, maxBatchSize, maxWorkers };
+      print(tableOf(name, await measureStage(spec, machine), rate, maxBatchSize));
+    } catch (thrown) {
+      areMeasured = false;
+      print(`${name}: ${asError(thrown).message}\n`);
+    }
+  }
+  return areMeasured;
+}
+
+function tableOf(name: string, runs: StageRuns, given: number | null, maxBatchSize: number): string {
+  const cost = fittedCost(runs.runs);
+  const rate = given ?? usualRate(cost, maxBatchSize);
+  const sizings = sizingsFor(runs, rate, maxBatchSize);
+  const choice = proposed(sizings);
+  const sizes = [...new Set(runs.runs.map(({ items }) => items))];
+  const costs = sizes.map((items) => {
+    const times = runs.runs.filter((run) => run.items === items).map(({ ms }) => ms);
+    const mean = times.reduce((sum, ms) => sum + ms, 0) / times.length;
+    return [String(items), figure(mean), figure(mean / items)];
+  });
+  const line = `${name}: a run takes ${figure(cost.fixedMs)} ms, and ${figure(cost.itemMs)} ms per item`;
+  return [
+    ...section(line, ['BATCH', 'RUN MS', 'MS PER ITEM'], costs),
+    ...section(
+      `At ${figure(rate)} items/s, where * is proposed`,
+      ['', 'WORKERS', 'BATCH', 'POLICY', 'WAIT MS', 'ITEMS/S', 'P50 MS', 'P99 MS', 'BUSY'],
+      sizings.map((sizing) => [sizing === choice ? '*' : '', ...rowOf(sizing)]),
+    ),
+  ].join('\n');
+}
+
+function rowOf({ workers, batching, prediction }: Sizing): string[] {
+  const { maxBatchSize, policy, maxWaitMs } = batching;
+  const { itemsPerSecond, p50Ms, p99Ms, busy } = prediction;
+  const settings = [String(workers), String(maxBatchSize), policy, policy === 'greedy' ? '' : figure(maxWaitMs)];
+  return [...settings, figure(itemsPerSecond), figure(p50Ms), figure(p99Ms), `${Math.round(busy * 100)} %`];
+}
+
+function figure(value: number): string {
+  return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
+}

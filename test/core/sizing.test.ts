@@ -1,0 +1,69 @@
+/** What a stage's runs cost by the measured ones, and which batches and workers are proposed for a rate. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { predict } from '../../src/core/queues/queue-model.ts';
+import { RunCosts } from '../../src/core/queues/run-costs.ts';
+import { fittedCost, proposed, type StageRuns, sizingsFor, usualRate } from '../../src/core/queues/sizing.ts';
+
+const SIZES = [1, 2, 4, 8, 16, 32];
+
+function stageOf(fixedMs: number, itemMs: number, slowdowns: readonly number[] = [1, 1, 1, 1]): StageRuns {
+  return { runs: SIZES.flatMap((items) => Array(8).fill({ items, ms: fixedMs + itemMs * items })), slowdowns };
+}
+
+test('the cost is fitted to runs of several sizes', () => {
+  const { fixedMs, itemMs } = fittedCost(stageOf(5, 0.1).runs);
+  assert.ok(Math.abs(fixedMs - 5) < 1e-9 && Math.abs(itemMs - 0.1) < 1e-9);
+});
+
+test('runs of one size do not drive out what is known of others, and too few say nothing', () => {
+  const costs = new RunCosts();
+  for (let run = 0; run < 7; run += 1) costs.note(1, 5.1);
+  const fixedMs = (): number | null => costs.fit?.fixedMs ?? null;
+  assert.equal(fixedMs(), null);
+  for (const { items, ms } of stageOf(5, 0.1).runs) costs.note(items, ms);
+  for (let run = 0; run < 1000; run += 1) costs.note(32, 8.2);
+  assert.ok(Math.abs((fixedMs() ?? 0) - 5) < 0.1);
+  assert.equal(costs.largest, 32);
+});
+
+test('a cost is never below zero', () => {
+  const costs = new RunCosts();
+  for (let run = 0; run < 10; run += 1)
+    for (const [items, ms] of [
+      [1, 9],
+      [32, 3],
+    ] as const)
+      costs.note(items, ms);
+  assert.deepEqual([costs.fit?.itemMs, (costs.fit?.fixedMs ?? 0) > 0], [0, true]);
+});
+
+test('a replay has the times of a queue that can be counted by hand', () => {
+  const batching = { policy: 'greedy', maxBatchSize: 2, maxWaitMs: 0 } as const;
+  const at = [0, 1, 2, 3];
+  const one = predict(at, { batching, places: 1, runMs: () => 10 });
+  // The first runs alone until 10, the next two until 20, the last one until 30.
+  assert.deepEqual([one.p50Ms, one.p99Ms, one.largestBatch, one.busy], [18, 27, 2, 1]);
+  const two = predict(at, { batching, places: 2, runMs: () => 10 });
+  assert.deepEqual([two.p99Ms, two.busy], [18, 30 / 40]);
+  const wait = { ...batching, policy: 'oldest', maxBatchSize: 4, maxWaitMs: 5 } as const;
+  assert.deepEqual(predict([0, 1, 2], { batching: wait, places: 1, runMs: () => 10 }).p99Ms, 15);
+});
+
+test('batches are proposed where they help, and workers where one cannot keep up', () => {
+  const steep = proposed(sizingsFor(stageOf(5, 0.1), 1000, 32));
+  assert.ok(steep.batching.maxBatchSize > 1 && steep.prediction.itemsPerSecond > 900);
+  const calm = proposed(sizingsFor(stageOf(1, 2), 20, 32));
+  assert.equal(calm.workers, 1);
+  const busy = proposed(sizingsFor(stageOf(1, 2), 800, 32));
+  assert.ok(busy.workers >= 2, `${busy.workers}`);
+});
+
+test('workers that slow each other down are not proposed', () => {
+  const { workers } = proposed(sizingsFor(stageOf(5, 0.1, [1, 2, 3, 4]), 1000, 32));
+  assert.equal(workers, 1);
+});
+
+test('the usual rate leaves one worker some rest', () => {
+  assert.ok(Math.abs(usualRate({ fixedMs: 5, itemMs: 0.1 }, 32) - 0.6 * (32_000 / 8.2)) < 1e-6);
+});
