@@ -103,7 +103,6 @@ const REASONS = {
   'src/runtime/worker/main.ts': 'the entry of a process',
   'src/runtime/worker/onnx/inspect.ts': 'the entry of a process',
   'src/runtime/worker/sources/load.ts': 'the only file that knows all kinds of sources',
-  'src/wire/frames/timings.ts': 'the layout of a timing, which items of every frame have',
 };
 
 const files = ['src', 'nodes'].flatMap((folder) =>

@@ -17,12 +17,18 @@
  */
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { NO_COST, type Outcome, type Payload, type RequestNumber, type StageTiming } from '../../core/model.ts';
+import {
+  NO_COST,
+  type Outcome,
+  type Payload,
+  type RequestNumber,
+  type SavedRun,
+  type StageTiming,
+} from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
-import { ByteBudget, padded } from '../codec/sizes.ts';
-import { readTimings, TIMING, writeTiming } from './timings.ts';
+import { padded } from '../codec/sizes.ts';
 
 /** Makes the error for bytes that are not a valid frame. */
 export function malformed(what: string): ModeletError {
@@ -309,45 +315,36 @@ function slot(frame: Buffer, at: number, isThere: boolean): number {
   return isThere ? frame.readUInt32LE(at + 20) : 0;
 }
 
-/** Bytes that do not count: a payload of exactly the maximum size must not fail because of field names and the id. */
-const FREE_BYTES = 64;
+/** Size of one stage's timing, in bytes. */
+const TIMING = 24;
 
-/**
- * Encodes the fields as JSON.
- * @param maxBytes the request's size limit minus the size of its payload
- * @returns null if JSON cannot hold the fields
- * @throws ModeletError `payload_too_large`
- */
-export function encodeMeta(
-  meta: {
-    readonly topic?: unknown;
-    readonly _msgid?: string;
-    readonly modelet?: { readonly options?: unknown };
-    readonly message?: { readonly codec: number; readonly bytes: string };
-    readonly key?: string;
-    readonly keyStart?: true;
-    readonly keyEnd?: true;
-  },
-  maxBytes: number,
-): Uint8Array | null {
-  const budget = new ByteBudget({ blame: 'invalid_input', maxBytes: maxBytes + FREE_BYTES });
-  let bytes: Uint8Array;
-  try {
-    // Count during the encoding: JSON repeats an object for each reference, and could grow without a limit.
-    bytes = Buffer.from(JSON.stringify(meta, (_key, value) => budget.count(value)));
-  } catch (thrown) {
-    if (thrown instanceof ModeletError) throw topicTooLarge(maxBytes);
-    return null;
-  }
-  if (bytes.byteLength > maxBytes + FREE_BYTES) throw topicTooLarge(maxBytes);
-  return bytes;
+const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
+
+function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
+  buffer.writeUInt32LE(timing.stage, offset);
+  buffer.writeFloatLE(timing.waitMs, offset + 4);
+  buffer.writeFloatLE(timing.batchMs, offset + 8);
+  buffer.writeFloatLE(timing.runMs, offset + 12);
+  buffer.writeUInt32LE(timing.batchSize, offset + 16);
+  buffer.writeInt32LE(timing.cache ? SAVED[timing.cache] : timing.worker, offset + 20);
+  return offset + TIMING;
 }
 
-function topicTooLarge(maxBytes: number): ModeletError {
-  return new ModeletError(
-    'payload_too_large',
-    `the topic is too large, or the options are: the payload leaves ${maxBytes} bytes for them`,
-  );
+function readTimings(frame: Buffer, offset: number, count: number): StageTiming[] {
+  const timings: StageTiming[] = [];
+  for (let at = offset; at < offset + count * TIMING; at += TIMING) {
+    const worker = frame.readInt32LE(at + 20);
+    const timing: StageTiming = {
+      stage: frame.readUInt32LE(at),
+      waitMs: frame.readFloatLE(at + 4),
+      batchMs: frame.readFloatLE(at + 8),
+      runMs: frame.readFloatLE(at + 12),
+      batchSize: frame.readUInt32LE(at + 16),
+      worker: Math.max(-1, worker),
+    };
+    timings.push(worker >= 0 ? timing : { ...timing, cache: worker === SAVED.hit ? 'hit' : 'joined' });
+  }
+  return timings;
 }
 
 /** Bytes in front of the error of a failure that has an input. */
