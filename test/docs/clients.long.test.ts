@@ -82,6 +82,7 @@ const LATE = `
   if (input.late) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   return input;`;
 const EMBED = blocks.find(({ label }) => label === 'embeddings')?.text ?? '';
+const LENGTH = blocks.find(({ label }) => label === 'length')?.text ?? '';
 const MATRIX = blocks.find(({ label }) => label === 'matrix')?.text ?? '';
 /** A model of Triton's examples: sums and differences, of texts too. */
 const SIMPLE = `const { INPUT0: a, INPUT1: b } = input;
@@ -148,6 +149,8 @@ function ownFlow(): FlowNode[] {
     stage('vectors', EMBED, 'collector /vectors/embeddings'),
     ...endpoint('/matrix', 'matrix'),
     stage('matrix', MATRIX, 'collector /matrix'),
+    ...endpoint('/length', 'length'),
+    stage('length', LENGTH, 'collector /length', { maxRows: '1024' }),
     ...endpoint('/endless', 'endless'),
     stage('endless', 'await new Promise(() => {});', 'collector /endless'),
     httpIn('in lines', '/lines', 'lines'),
