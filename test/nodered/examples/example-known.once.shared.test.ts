@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { READY } from '../../fixtures/badges.ts';
@@ -79,7 +80,11 @@ describe('with a model', () => {
   test('the objects in a picture are found', async () => {
     const { endpoints } = await red.snapshot();
     assert.equal(endpoints.find(({ path }) => path === '/predict/objects')?.reason, null);
-    const body = new Uint8Array(readFileSync(join(repositoryRoot, 'assets', 'images', 'digit-7.jpg')));
+    const { encode } = createRequire(import.meta.url)('jpeg-js') as {
+      encode(picture: object, quality: number): { readonly data: Buffer };
+    };
+    const white = { data: Buffer.alloc(40 * 30 * 4, 255), width: 40, height: 30 };
+    const body = new Uint8Array(encode(white, 90).data);
     const headers = { 'Content-Type': 'image/jpeg' };
     const response = await fetch(`${red.url}/predict/objects`, { method: 'POST', headers, body });
     const [first] = (await response.json()) as { label: string; box: object }[];
