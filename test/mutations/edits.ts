@@ -301,7 +301,7 @@ export const MUTATIONS: readonly Mutation[] = [
     bug: 'an item on a broker that ended a lease is claimed beside others',
     file: 'src/gate/store/process/bullmq-commands.ts',
     find: 'return progress === ALONE || Number(stalledCounter) > 0;',
-    replace: 'return progress === ALONE;',
+    replace: 'return progress === ALONE || Number(stalledCounter) > 9;',
     suite: 'store/broker',
     test: 'BullMQ: an ended lease counts an attempt, and its item is claimed alone',
   },
