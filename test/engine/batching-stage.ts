@@ -101,7 +101,7 @@ export class Simulation {
       const now = this.#clock.now();
       this.#running -= 1;
       this.#busyMs += runMs;
-      this.former.ran(items.length, runMs);
+      this.former.ran(this.#stage.batching, items.length, runMs);
       for (const { arrivedAt } of items) this.#latencies.push(now - arrivedAt);
       if (this.#stage.clients !== undefined) for (const _ of items) this.#arriveAfter(this.#stage.pause(), false);
       this.#pump();

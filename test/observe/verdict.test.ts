@@ -6,7 +6,15 @@ import { type Verdict, verdictOn } from '../../src/observe/views/verdict.ts';
 
 const QUICK = { queueMs: 0.1, batchMs: 0, runMs: 20 };
 
-const HEALTHY = { overdue: 0, longRun: null, retired: [], death: null, successorError: null, times: QUICK };
+const HEALTHY = {
+  overdue: 0,
+  longRun: null,
+  retired: [],
+  death: null,
+  successorError: null,
+  times: QUICK,
+  batchChoice: null,
+};
 
 function stage(name: string, changes: Partial<JudgedStage> = {}): JudgedStage {
   const serves = { health: 'ready', words: 'idle, 1 worker', whole: 'idle, 1 worker' } as const;
@@ -165,6 +173,7 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
     'slow',
     filling.id,
   ],
+  [{ stages: [{ ...filling, batchChoice: 'waits up to 60 ms' }] }, 'All is well.', 'good', null],
   [{ stages: [stage('tiny', { times: { queueMs: 2, batchMs: 0, runMs: 0.1 } })] }, 'All is well.', 'good', null],
   [{ loop: LOOP }, 'Node-RED itself is 97 % busy. Requests wait for their turn in its event loop.', 'slow', null],
   [{ stages: [partly] }, 'half serves with fewer workers: 1 of 2 ready.', 'startup', partly.id],

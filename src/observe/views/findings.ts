@@ -35,6 +35,8 @@ export interface JudgedStage {
   readonly successorError: string | null;
   /** Mean times of the items that ran since the earlier look; null if none did. */
   readonly times: ItemTimes | null;
+  /** What the policy `adaptive` does and why; null under another one. */
+  readonly batchChoice: string | null;
 }
 
 export interface UnreadDeath {

@@ -50,11 +50,13 @@ function whatWaits({ stages, gates, loop }: Judged): Finding | null {
   const slowest = slowestOf(stages);
   if (slowest?.times) {
     const { queueMs, batchMs, runMs } = slowest.times;
+    // The policy `adaptive` waits on purpose, within its goal.
+    const isChosen = slowest.batchChoice !== null && batchMs > queueMs;
     const [wait, why] =
       queueMs >= batchMs
         ? [queueMs, `items wait ${ms(queueMs)} for a worker. Add workers, or make batches larger.`]
         : [batchMs, `items wait ${ms(batchMs)} for their batch to fill. Lower the wait of the batcher.`];
-    if (wait > LONG_WAIT * runMs && wait > SHORT_MS) {
+    if (!isChosen && wait > LONG_WAIT * runMs && wait > SHORT_MS) {
       return { kind: 'slow', text: `${slowest.name} is the bottleneck: ${why}`, node: slowest.id, actions: [] };
     }
   }

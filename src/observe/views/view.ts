@@ -61,8 +61,6 @@ export interface StageView
   /** Problems that do not keep the stage from serving. */
   readonly warnings: readonly string[];
   readonly policy: string;
-  /** What the policy `adaptive` does and why; null under another one. */
-  readonly batchChoice: string | null;
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
   readonly meanBatch: number | null;

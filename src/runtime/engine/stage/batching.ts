@@ -137,8 +137,8 @@ export class BatchFormer {
   }
 
   /** Notes the run of a batch. @param ms with its way to the worker and back */
-  ran(items: number, ms: number): void {
-    this.#adaptive.ran(items, ms);
+  ran({ policy }: Batching, items: number, ms: number): void {
+    if (policy === 'adaptive') this.#adaptive.ran(items, ms);
   }
 
   /** Forgets what runs cost. Call when other code runs. */

@@ -279,7 +279,7 @@ export class Stage implements RouteStage {
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], { runMs, runs }: BatchRunReport, worker: number): void {
     const now = this.#host.clock.now();
     this.#recent.ran(runMs, now - batch.dispatchedAt);
-    this.#former.ran(batch.items.length, now - batch.startedAt);
+    this.#former.ran(this.#definition.batching, batch.items.length, now - batch.startedAt);
     this.meter.batchRan(runMs, batch.items.length, runs);
     // Only the call for all of them failed: alone, each gets its own outcome.
     const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
