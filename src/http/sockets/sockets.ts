@@ -10,6 +10,7 @@ import { asModeletError, ModeletError } from '../../core/errors.ts';
 import { errorBody } from '../client-text.ts';
 import { JSON_TYPE, originForm, requestIdOf } from '../request-head.ts';
 import type { ServedEndpoint } from '../served-endpoint.ts';
+import { LINES_TYPE } from '../streaming/stream-form.ts';
 import { loopback, passOn } from './loopback.ts';
 import { SocketSession, type WebSocket } from './session.ts';
 
@@ -161,7 +162,8 @@ function ask(
       ...Object.fromEntries(own),
       'Content-Type': isBinary ? BYTES_TYPE : JSON_TYPE,
       'Content-Length': Buffer.byteLength(body),
-      Accept: JSON_TYPE,
+      // Rows are answered in lines, each of which is a message.
+      Accept: `${LINES_TYPE}, ${JSON_TYPE}`,
     },
   });
   request.end(body);

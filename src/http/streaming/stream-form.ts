@@ -34,7 +34,7 @@ export interface StreamForm {
 }
 
 const EVENTS_TYPE = 'text/event-stream';
-const LINES_TYPE = 'application/x-ndjson';
+export const LINES_TYPE = 'application/x-ndjson';
 const TYPES_OF_LINES: ReadonlySet<string> = new Set([
   LINES_TYPE,
   'application/ndjson',

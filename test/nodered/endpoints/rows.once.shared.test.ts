@@ -7,7 +7,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { decode, encode } from '@msgpack/msgpack';
-import { gather } from '../../fixtures/drawn.ts';
+import { WebSocket } from 'undici';
+import { gather, streamOut } from '../../fixtures/drawn.ts';
 import { batcher, endpoint, func, httpIn, httpOut, node, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { serveFlows } from '../../fixtures/headless.ts';
@@ -24,6 +25,7 @@ const SCHEMA = JSON.stringify({ type: 'object', properties: { n: { type: 'number
 
 const UPPER = "if (input === 'bad') throw new Error('no'); return input.toUpperCase();";
 const SEEN = 'ctx.state.seen = [...(ctx.state.seen ?? []), input]; return ctx.state.seen;';
+const HALF = { versions: ['other'], shares: [{ share: 50, mode: 'answer' }] };
 const ONCE = { maxRows: 10, cache: 10, workers: '1' };
 
 function flows(): FlowNode[] {
@@ -44,6 +46,13 @@ function flows(): FlowNode[] {
     httpIn('in /once', '/once', 'counts'),
     stage('counts', 'state.n += 1; return state.n;', 'out /once', { ...ONCE, setup: 'return { n: 0 };' }),
     httpOut('out /once'),
+    httpIn('in /shared', '/shared', 'base'),
+    stage('base', "return 'base ' + input;", 'out /shared', { maxRows: 10, ...HALF }),
+    stage('other', "return 'other ' + input;", [], { workers: '1' }),
+    httpOut('out /shared'),
+    httpIn('in /talk', '/talk', 'talks'),
+    stage('talks', DOES, 'out /talk', { maxRows: 10 }),
+    streamOut('out /talk', { format: 'websocket' }),
     httpIn('in /typed', '/typed', 'typed'),
     stage('typed', DOES, 'out /typed', { maxRows: 100, inputSchema: SCHEMA }),
     node('out /typed', 'http response', [], { statusCode: '201', headers: { 'Content-Type': 'text/plain' } }),
@@ -93,6 +102,17 @@ const LINES = 'application/x-ndjson';
 
 function failed(code: string, message: string, more: object = {}): object {
   return { error: { code, message, stage: 'does', ...more } };
+}
+
+/** Sends a message over a WebSocket. Returns the messages up to the last one of its answer. */
+async function saidBy(url: string, message: string): Promise<Record<string, unknown>[]> {
+  const said: Record<string, unknown>[] = [];
+  const client = new WebSocket(url);
+  client.addEventListener('open', () => client.send(message));
+  client.addEventListener('message', ({ data }) => said.push(withoutIds(JSON.parse(String(data))) as (typeof said)[0]));
+  await until('the answer has ended', () => said.some((one) => one['done'] !== undefined));
+  client.close();
+  return said;
 }
 
 /** Asks for everything once. @param url where the endpoints are */
@@ -182,6 +202,26 @@ async function check(url: string): Promise<void> {
   const twice = await send(new URL('/once', url).href, JSON_TYPE, JSON.stringify([url, url, `${url}/`, url]));
   const [one, ...others] = (twice.body as { readonly result: number }[]).map(({ result }) => result);
   assert.deepEqual(others, [one, (one as number) + 1, one]);
+
+  // Each row goes to a version by itself.
+  const shared = await send(new URL('/shared', url).href, JSON_TYPE, '[1,2,3,4]');
+  const answers = (shared.body as { readonly result: string }[]).map(({ result }) => result.split(' '));
+  assert.deepEqual(
+    answers.map(([, input]) => input),
+    ['1', '2', '3', '4'],
+  );
+  assert.deepEqual(answers.map(([version]) => version).sort(), ['base', 'base', 'other', 'other']);
+
+  // Over a WebSocket, each line is a message.
+  const said = await saidBy(new URL('/talk', url.replace('http', 'ws')).href, '[1,{"error":"no"}]');
+  assert.deepEqual(said.at(-1), { done: { rows: 2, failed: 1 } });
+  assert.deepEqual(
+    said.slice(0, -1).sort((a, b) => Number(a['index']) - Number(b['index'])),
+    [
+      { index: 0, result: { is: 1 } },
+      { index: 1, ...failed('modelet_failed', 'no', { stage: 'talks' }) },
+    ],
+  );
 
   // The schema is that of a row; status and headers are those of the HTTP response node, but not the type of a result.
   const typed = await send(new URL('/typed', url).href, JSON_TYPE, '[{"n":1},{"n":"1"}]');
