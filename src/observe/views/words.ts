@@ -16,7 +16,7 @@ const SHORTER: readonly (readonly [part: RegExp, instead: string])[] = [
   // The stage's own name before a place in its code: `scale: Predict:2: `.
   [/^[^:]*: (?=[^\s:]+:\d+: )/, ''],
   [/^Predict:(\d+): /, 'line $1: '],
-  [/^was not ready within \d+ ms \(Start timeout\): (\S+ s so far).*/, 'Start timeout, $1'],
+  [/^was not ready within \d+ ms \(Start timeout\): (\S+ (?:ms|s|min) so far).*/, 'Start timeout, $1'],
   [/ \((?:from|allowed)[^()]*\)/g, ''],
   // The folders of an absolute path or a file's URL.
   [/(?:file:\/\/|(?<![\w.])[A-Za-z]:\\|(?<![\w.:/\\])\/)[^\s'"]*[/\\](?=[^\s'"/\\])/g, ''],

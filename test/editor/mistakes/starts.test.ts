@@ -38,7 +38,7 @@ const STARTS = [
   {
     mistake: 'an On Start that never ends',
     flows: flowWith('return input;', { setup: 'return new Promise(() => {});', startTimeoutMs: '1000' }),
-    badge: /^does not start: Start timeout, [\d.]+ s so far$/,
+    badge: /^does not start: Start timeout, [\d.]+ (?:ms|s|min) so far$/,
     told: /^first: does not start: was not ready within 1000 ms/,
     debug: /did not start: was not ready within 1000 ms/,
   },

@@ -223,8 +223,8 @@ describe('configuration: a stage that does not start', () => {
     [
       'a start that takes too long',
       { setup: 'await new Promise(() => {});', startTimeoutMs: '100' },
-      /within \d+ ms \(Start timeout\): [\d.]+ s so far/,
-      /Start timeout, [\d.]+ s so far/,
+      /within \d+ ms \(Start timeout\): [\d.]+ m?s so far/,
+      /Start timeout, [\d.]+ m?s so far/,
     ],
   ];
   for (const [what, properties, cause, shown = cause] of BROKEN) {
