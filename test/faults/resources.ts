@@ -100,12 +100,17 @@ function threads(pid: number): number {
   }).length;
 }
 
+/** The memory that an engine shares with its workers: each engine names it anew. */
+const SLOTS = /^\/dev\/shm\/modelet-[\d-]+ \(deleted\)$/;
+
 /** Open files by kind. V8 reads the map of the memory where a thread starts; a process that starts meanwhile inherits it. */
 function descriptors(pid: number): Record<string, number> {
   const folder = `/proc/${pid}/fd`;
   const kinds = entries(folder).map((descriptor) => {
     try {
-      return readlinkSync(join(folder, descriptor)).replace(/:\[\d+\]$/, '');
+      return readlinkSync(join(folder, descriptor))
+        .replace(/:\[\d+\]$/, '')
+        .replace(SLOTS, 'slots');
     } catch {
       return 'closed meanwhile';
     }
