@@ -51,6 +51,8 @@ const nodeRed = useNodeRed({
       fragile('two', 'collector /work'),
       ...endpoint('/other', 'other'),
       fragile('other', 'collector /other', { runtime: 'private' }),
+      ...endpoint('/doze', 'dozes'),
+      stage('dozes', 'return input;', 'collector /doze', { workers: '0-1', idleMs: '1' }),
       stage('on no route', 'return input;', [], { d: true }),
     ]);
   },
@@ -130,6 +132,15 @@ describe('health', () => {
     starts('one', 'fine');
     await until('it serves again', async () => (await nodeRed.post('/work', { input: 'x' })).status === 200);
     await missing();
+  });
+
+  test('is ready while a stage sleeps, which its badge says, and a request wakes it', async () => {
+    for (const n of [1, 2]) {
+      await until('the badge says that it sleeps', () => nodeRed.badges.get('dozes')?.text === 'asleep');
+      assert.equal(nodeRed.badges.get('dozes')?.fill, 'green');
+      await missing();
+      assert.deepEqual(await (await nodeRed.post('/doze', { n })).json(), { n });
+    }
   });
 
   test('is live all the time, on both sides', async () => {
