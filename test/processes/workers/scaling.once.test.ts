@@ -42,7 +42,9 @@ describe('a stage with 0-2 workers', () => {
     const begun = (): number => callsIn(folder).filter((name) => name !== 'wake').length;
     const held = ['held0', 'held1', 'held2'].map((name) => service.ask(name));
     await until('another worker has begun one', () => begun() === 2);
-    assert.match(scaling().change?.reason ?? '', /^added a worker: /);
+    // The engine reports from time to time.
+    await until('the reason is told', () => /^added a worker: /.test(scaling().change?.reason ?? ''));
+    await until('both workers are told', () => service.stage('model').ready === 2);
     const pids = service.pids('model');
     assert.equal(pids.length, 2);
     for (const one of pids) process.kill(one, 'SIGKILL');
