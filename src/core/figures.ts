@@ -5,6 +5,11 @@ export function decimal(value: number, most = 2): string {
   return String(Number(value.toFixed(most)));
 }
 
+/** Formats a number with two digits, or all those of a whole number, such as `0.31`, `4.2` or `1250`. */
+export function figure(value: number): string {
+  return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
+}
+
 /** Formats a share with at most so many decimals, such as `4.9 %`. */
 export function percent(share: number, most = 0): string {
   return `${decimal(share * 100, most)} %`;

@@ -1,6 +1,7 @@
 /** The command `measure`: what the runs of stages cost on this machine, and which batches and workers suit a rate. */
 import { modulesFolder, userFolder } from '../config/folders.ts';
 import { asError } from '../core/errors.ts';
+import { figure, percent } from '../core/figures.ts';
 import { fittedCost, proposed, type Sizing, type StageRuns, sizingsFor, usualRate } from '../core/queues/sizing.ts';
 import { planModelet } from '../flow/plan.ts';
 import type { Machine } from '../runtime/service/runtime-pins.ts';
@@ -79,9 +80,5 @@ function rowOf({ workers, batching, prediction }: Sizing): string[] {
   const { maxBatchSize, policy, maxWaitMs } = batching;
   const { itemsPerSecond, p50Ms, p99Ms, busy } = prediction;
   const settings = [String(workers), String(maxBatchSize), policy, policy === 'greedy' ? '' : figure(maxWaitMs)];
-  return [...settings, figure(itemsPerSecond), figure(p50Ms), figure(p99Ms), `${Math.round(busy * 100)} %`];
-}
-
-function figure(value: number): string {
-  return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
+  return [...settings, figure(itemsPerSecond), figure(p50Ms), figure(p99Ms), percent(busy)];
 }

@@ -9,6 +9,7 @@
  * Until enough is known, and where nothing is better, it is `greedy`: no wait, and the largest batches. It needs no clock:
  * the times come with the items and their runs.
  */
+import { figure, percent } from '../figures.ts';
 import type { AdaptiveStatus, Batching } from '../model.ts';
 import { type Prediction, predict } from './queue-model.ts';
 import { type RunCost, RunCosts, runMsOf } from './run-costs.ts';
@@ -214,14 +215,10 @@ function doingOf({ maxBatchSize, maxWaitMs }: BatchSettings): string {
 function reasonOf(settings: BatchSettings, { p99Ms, busy }: Prediction, { rate, batching, cost }: Known): string {
   const costs = `a run takes ${milliseconds(cost.fixedMs)} and ${milliseconds(cost.itemMs)} per item`;
   const goal = p99Ms > batching.maxWaitMs ? ` above the goal of ${milliseconds(batching.maxWaitMs)}` : '';
-  const expected = `expected p99 ${milliseconds(p99Ms)}${goal}, ${Math.round(busy * 100)} % busy`;
+  const expected = `expected p99 ${milliseconds(p99Ms)}${goal}, ${percent(busy)} busy`;
   return `${doingOf(settings)}; ${figure(rate)} items/s; ${costs}; ${expected}`;
 }
 
 function milliseconds(ms: number): string {
   return `${figure(ms)} ms`;
-}
-
-function figure(value: number): string {
-  return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
 }

@@ -8,6 +8,7 @@ import type { CompiledNodes } from '../../flow/read/compiled-nodes.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import { mediaTypeOf } from '../request-head.ts';
+import { LINES_TYPE } from '../streaming/stream-form.ts';
 import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from './endpoint.ts';
 
 const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
@@ -163,14 +164,13 @@ function partsBy(graph: Graph, stage: string): ApiAnswer {
 }
 
 const EVENTS = 'text/event-stream';
-const LINES = 'application/x-ndjson';
 /** Types of a result in parts if the flow sets none. */
-const TYPES_BY_ACCEPT = [EVENTS, LINES];
+const TYPES_BY_ACCEPT = [EVENTS, LINES_TYPE];
 const TYPES: Readonly<Record<StreamSpec['format'], readonly string[]>> = {
   sse: [EVENTS],
   openai: [EVENTS, 'application/json'],
-  jsonl: [LINES],
-  websocket: [LINES],
+  jsonl: [LINES_TYPE],
+  websocket: [LINES_TYPE],
   raw: ['text/plain', 'application/octet-stream'],
 };
 

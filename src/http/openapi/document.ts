@@ -1,5 +1,6 @@
 /** Builds the OpenAPI 3.1 document of the endpoints that lead to pipelines. Pure; it runs again for every request. */
 import { withoutTrailing } from '../../core/text.ts';
+import { LINES_TYPE } from '../streaming/stream-form.ts';
 import { Components } from './components.ts';
 import type { Api, ApiEndpoint, JsonObject } from './endpoint.ts';
 import { ERROR_BODY, errorResponses, REQUEST_ID_HEADER } from './errors.ts';
@@ -253,7 +254,7 @@ function answers(
     const row = { type: 'object', required: ['result'], properties: { result } };
     const error = maxRows > 0 ? components.refer('schemas', 'Error', ERROR_BODY) : {};
     const schema = orRows(result, { anyOf: [row, error] }, maxRows);
-    const lines = maxRows > 0 ? ['application/x-ndjson'] : [];
+    const lines = maxRows > 0 ? [LINES_TYPE] : [];
     const types = new Set(
       same.flatMap(({ contentType }) => [contentType ?? usualTypes(result, components), lines].flat(2)),
     );

@@ -1,4 +1,5 @@
 /** Describes bodies and queries by the schemas of the stages that read or produce them. */
+import { LINES_TYPE } from '../streaming/stream-form.ts';
 import type { Components } from './components.ts';
 import type { ApiEndpoint, ApiInput, ApiStage, JsonObject } from './endpoint.ts';
 
@@ -68,7 +69,7 @@ export function requestBody({ inputs, takesFiles, maxRows }: ApiEndpoint, compon
 /** Bodies of rows that are texts. */
 const TEXTS_OF_ROWS: Readonly<Record<string, JsonObject>> = {
   'application/jsonl': { type: 'string', description: 'In each line an input as JSON.' },
-  'application/x-ndjson': { type: 'string', description: 'In each line an input as JSON.' },
+  [LINES_TYPE]: { type: 'string', description: 'In each line an input as JSON.' },
   'text/csv': { type: 'string', description: 'Names of columns, then in each row an input with these properties.' },
 };
 

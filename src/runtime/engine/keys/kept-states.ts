@@ -5,12 +5,13 @@
  * the states of its stage, and no request: the log says so.
  */
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { wallTime } from '../../../core/clock.ts';
 import { asError } from '../../../core/errors.ts';
 import type { LogRecord } from '../../../core/model.ts';
+import { replaceFile } from '../../../process/replace-file.ts';
 import { CODEC, itemsOf } from '../../../wire/codec/codec.ts';
 import { writeList } from '../../../wire/codec/lists.ts';
 
@@ -61,13 +62,13 @@ export class KeptStates {
   /** Keeps states for the next engine, unless it has begun already. */
   keep(stage: StageDefinition, states: readonly KeptState[]): void {
     this.#tryTo(stage, 'have ended with this process', () => {
-      const file = this.#fileOf(stage);
+      const file = this.#fileOf(stage.id);
       if (existsSync(file) && read(file).head.engine === this.#engine) this.#write(stage, states);
     });
   }
 
   #read(stage: StageDefinition): readonly KeptState[] {
-    const file = this.#fileOf(stage);
+    const file = this.#fileOf(stage.id);
     let states: readonly KeptState[] = [];
     this.#tryTo(stage, `begin empty: ${file} cannot be read`, () => {
       if (!existsSync(file)) return;
@@ -80,19 +81,15 @@ export class KeptStates {
     return states;
   }
 
-  /** A crash leaves the old file or the new one, never half of one. */
   #write({ id, modelet }: StageDefinition, states: readonly KeptState[]): void {
     const head: Head = { form: FORM, engine: this.#engine, keyBy: modelet.keyBy, savedAt: wallTime() };
     const text = (value: unknown) => ({ codec: CODEC.json, bytes: Buffer.from(JSON.stringify(value)) });
     const raw = (bytes: Uint8Array) => ({ codec: CODEC.binary, bytes });
     const list = writeList([text(head), ...states.flatMap(([key, snapshot]) => [text(key), raw(snapshot)])]);
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    const file = join(this.#folder, nameOf(id));
-    writeFileSync(`${file}.new`, list, { mode: 0o600 });
-    renameSync(`${file}.new`, file);
+    replaceFile(this.#fileOf(id), list);
   }
 
-  #fileOf({ id }: StageDefinition): string {
+  #fileOf(id: string): string {
     return join(this.#folder, nameOf(id));
   }
 

@@ -119,8 +119,7 @@ export class Stage implements RouteStage {
   }
 
   passedOnHost(timing: StageTiming): StageTiming {
-    const { maxBatchSize } = this.#definition.batching;
-    this.meter.itemPassed(timing, timing.batchSize < maxBatchSize ? 'idle' : 'full');
+    this.meter.itemPassed(timing, timing.batchSize < this.#definition.batching.maxBatchSize ? 'idle' : 'full');
     return { ...timing, stage: this.ref };
   }
 
@@ -233,7 +232,7 @@ export class Stage implements RouteStage {
     this.#recent.noteInput(last.payload, now);
     if (pool.hopsOf) keepTogether(items);
     for (const item of items) goesToWorker(item, alone !== undefined);
-    if (alone) this.#gather();
+    if (alone && this.#queue.hasAlone) this.#gather();
     const { refusalOf } = worker;
     const valid = refusalOf ? items.filter((item) => this.#isValid(item, refusalOf(item.payload))) : items;
     if (valid.length === 0) return true;
@@ -256,7 +255,6 @@ export class Stage implements RouteStage {
 
   /** Joins the other items that must run alone to the run of one with the same input: it may kill its worker again. */
   #gather(): void {
-    if (!this.#queue.hasAlone) return;
     for (const item of this.#queue) if (isAlone(item)) this.#singleFlight?.serves(item);
   }
 

@@ -5,17 +5,15 @@
 import type { ModeletDefinition } from '../../../config/stage-definition.ts';
 import { type Clock, systemClock } from '../../../core/clock.ts';
 import { asError, ModeletError } from '../../../core/errors.ts';
-import type { Payload, WorkerPlacement } from '../../../core/model.ts';
+import type { Payload } from '../../../core/model.ts';
 import type { MeasuredRun, StageRuns } from '../../../core/queues/sizing.ts';
-import { resolvePin } from '../../../process/affinity.ts';
 import type { Child, ProcessState } from '../../../process/parent/child.ts';
-import { startProcessWorker } from '../../../process/parent/worker-launch.ts';
 import { decodeModeletError } from '../../../wire/codec/error-codec.ts';
 import type { Frame } from '../../../wire/frames/frames.ts';
 import { bareItem } from '../../../wire/frames/items.ts';
 import type { Machine } from '../runtime-pins.ts';
 import { exampleOf } from './example.ts';
-import { encodeInput } from './trial.ts';
+import { encodeInput, startAlone } from './trial.ts';
 
 const MEASURE = {
   /** Time for the runs of one size, in ms, and how many they are: at least, and at most. */
@@ -66,23 +64,14 @@ class MeasuredWorker {
     this.#end = new Promise((resolve) => {
       this.#gone = resolve;
     });
-    const { workers, ...modelet } = spec.modelet;
-    const { cpus: pin, env } = workers[index % workers.length] as WorkerPlacement;
-    const { cpus, missing } = resolvePin(pin, machine.allowedCpus, machine.launcher.taskset);
-    const applied = missing.length > 0 ? null : pin;
-    this.#child = startProcessWorker(
-      { launcher: machine.launcher, cpus, pin: applied, env, heapMb: spec.modelet.heapMb },
-      spec.modelet,
+    const { stage, modelet, maxBatchSize: batchSize } = spec;
+    this.#child = startAlone(
+      { stage, modelet, worker: index, heapMb: modelet.heapMb, batchSize, maxPayloadBytes: MEASURE.resultBytes },
       { onState: (state) => this.#entered(state), onFrame: (frame) => this.#receive(frame), onOutput: () => {} },
+      machine,
       clock,
     );
     this.ready = this.#wait(modelet.startTimeoutMs || MEASURE.startMs, 'is not ready');
-    const { resultBytes: maxPayloadBytes } = MEASURE;
-    const { stage, maxBatchSize: batchSize } = spec;
-    this.#child.send({
-      type: 'load',
-      body: { stage, worker: index, cpus: applied, maxPayloadBytes, batchSize, modelet },
-    });
   }
 
   /** Runs a batch. Returns its time in ms, with the way to the worker and back. */

@@ -12,7 +12,7 @@ import { type Clock, type Deadline, systemClock, type Timer } from '../../../cor
 import { asError, ModeletError } from '../../../core/errors.ts';
 import type { LogLevel, ModeletDescription, Payload, WorkerPlacement } from '../../../core/model.ts';
 import { resolvePin } from '../../../process/affinity.ts';
-import { type Child, levelOfOutput, type ProcessState } from '../../../process/parent/child.ts';
+import { type Child, type ChildEvents, levelOfOutput, type ProcessState } from '../../../process/parent/child.ts';
 import { asThrown } from '../../../process/parent/start-failure.ts';
 import { startProcessWorker } from '../../../process/parent/worker-launch.ts';
 import { encodePayload } from '../../../wire/codec/codec.ts';
@@ -102,25 +102,18 @@ export class Trial {
     this.report = new Promise((resolve) => {
       this.#tell = resolve;
     });
-    const { workers, ...modelet } = spec.modelet;
-    const { cpus: pin, env } = workers[0] as WorkerPlacement;
-    const { cpus, missing } = resolvePin(pin, machine.allowedCpus, machine.launcher.taskset);
-    const applied = missing.length > 0 ? null : pin;
-    this.#child = startProcessWorker(
-      { launcher: machine.launcher, cpus, pin: applied, env, heapMb: this.#heapMb },
-      spec.modelet,
+    const { stage, modelet } = spec;
+    this.#child = startAlone(
+      { stage, modelet, worker: 0, heapMb: this.#heapMb, batchSize: 1, maxPayloadBytes: TRIAL.resultBytes },
       {
         onState: (state) => this.#entered(state),
         onFrame: (frame) => this.#receive(frame),
         onOutput: (stream, text) => this.#print(levelOfOutput(stream), text),
       },
+      machine,
       clock,
     );
     this.#state = { tag: 'loading', timer: this.#limit(modelet.startTimeoutMs, TRIAL.startMs, 'was not ready within') };
-    this.#child.send({
-      type: 'load',
-      body: { stage: spec.stage, worker: 0, cpus: applied, maxPayloadBytes: TRIAL.resultBytes, batchSize: 1, modelet },
-    });
   }
 
   /** Ends the trial with this error, unless its outcome is known. Kills the worker in any case. */
@@ -233,6 +226,32 @@ export class Trial {
     if (cause?.stack) error.stack = cause.stack;
     return error;
   }
+}
+
+interface LoneWorker extends Pick<TrialSpec, 'stage' | 'modelet'> {
+  /** Its index, by which it has a placement of the stage. */
+  readonly worker: number;
+  /** Largest JavaScript heap; 0: no limit. */
+  readonly heapMb: number;
+  readonly batchSize: number;
+  /** Largest result. */
+  readonly maxPayloadBytes: number;
+}
+
+/** Starts a worker that belongs to no pool, and lets it load its modelet. @throws as `Trial` does */
+export function startAlone(
+  { stage, modelet: definition, worker, heapMb, batchSize, maxPayloadBytes }: LoneWorker,
+  events: ChildEvents,
+  { allowedCpus, launcher }: Machine,
+  clock: Clock,
+): Child {
+  const { workers, ...modelet } = definition;
+  const { cpus: pin, env } = workers[worker % workers.length] as WorkerPlacement;
+  const { cpus, missing } = resolvePin(pin, allowedCpus, launcher.taskset);
+  const applied = missing.length > 0 ? null : pin;
+  const child = startProcessWorker({ launcher, cpus, pin: applied, env, heapMb }, definition, events, clock);
+  child.send({ type: 'load', body: { stage, worker, cpus: applied, maxPayloadBytes, batchSize, modelet } });
+  return child;
 }
 
 /** The parent's own timer ends the run. */

@@ -2,10 +2,10 @@
  * Keeps the live shares of versions in a file, so that a restart does not give requests back to a version that was
  * rolled back. A file that cannot be read or written costs that, and no request: the log says so.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
 import { asError } from '../../../core/errors.ts';
 import type { LiveShare } from '../../../core/versions.ts';
+import { replaceFile } from '../../../process/replace-file.ts';
 import { LiveShares, type SavedShares, type SharesStore } from './live-shares.ts';
 
 /** The form of the file. A later version of the package may read an earlier form. */
@@ -42,27 +42,13 @@ class SharesFile implements SharesStore {
   /** Synchronous: an action that was answered is on the disk. Shares change a few times a day. */
   save(stages: readonly SavedShares[]): void {
     try {
-      this.#replace(`${JSON.stringify({ form: FORM, stages }, null, 2)}\n`);
+      replaceFile(this.#file, `${JSON.stringify({ form: FORM, stages }, null, 2)}\n`);
       this.#isUnwritable = false;
     } catch (thrown) {
       if (this.#isUnwritable) return;
       this.#isUnwritable = true;
       this.#warn(`the present shares of versions end with this process: ${asError(thrown).message}`);
     }
-  }
-
-  /** A crash or a power cut leaves the old file or the new one, never half of one. */
-  #replace(text: string): void {
-    mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
-    const written = `${this.#file}.new`;
-    const descriptor = openSync(written, 'w', 0o600);
-    try {
-      writeSync(descriptor, text);
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
-    renameSync(written, this.#file);
   }
 }
 
