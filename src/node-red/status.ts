@@ -100,8 +100,9 @@ export class StatusBadges {
 
   #statusOfStage(stage: StageSnapshot, runtime: RuntimeSnapshot, worked: ReadonlySet<string>): NodeStatus {
     const download = doesWait(stage) ? this.#shows.models.badge(stage.id) : null;
-    // Short batches would make the badge flicker between rest and work.
-    return download ?? stageBadge(stage, runtime, worked.has(stage.id) ? Math.max(1, stage.busy) : stage.busy);
+    // Short batches would make the badge flicker between rest and work. A stage that sleeps has worked, and rests.
+    const didWork = worked.has(stage.id) && !stage.scaling?.asleep;
+    return download ?? stageBadge(stage, runtime, didWork ? Math.max(1, stage.busy) : stage.busy);
   }
 }
 

@@ -137,7 +137,7 @@ describe('health', () => {
   test('is ready while a stage sleeps, which its badge says, and a request wakes it', async () => {
     for (const n of [1, 2]) {
       await until('the badge says that it sleeps', () => nodeRed.badges.get('dozes')?.text === 'asleep');
-      assert.equal(nodeRed.badges.get('dozes')?.fill, 'green');
+      assert.equal(nodeRed.badges.get('dozes')?.fill, 'green', JSON.stringify(nodeRed.badges.get('dozes')));
       await missing();
       assert.deepEqual(await (await nodeRed.post('/doze', { n })).json(), { n });
     }
