@@ -1,6 +1,6 @@
 /**
  * Compiles the running nodes of one deploy: a plan for each runtime, and all data needed to handle arriving messages.
- * Each `flows:started` compiles everything again. This file changes nothing itself: pipeline.ts applies the result.
+ * Each `flows:started` compiles everything again. This file changes nothing itself: deployer.ts applies the result.
  */
 import type { NodeAPI } from 'node-red';
 import type { StageConfig } from '../../config/compile-stage.ts';

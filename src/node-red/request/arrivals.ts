@@ -1,10 +1,6 @@
 /**
  * Takes the messages that nodes of this package receive. While flows start, messages and outcomes wait here in order of
  * arrival. Every message is answered exactly once.
- *
- *   stopped   no flows run; a message waits for the first to start            -> starting
- *   starting  a deploy starts flows; messages and outcomes wait               -> running | stopped
- *   running   messages begin at once                                          -> starting | stopped
  */
 import type { Node } from 'node-red';
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
@@ -13,19 +9,18 @@ import type { Feeds } from '../feed/feeds.ts';
 import { writeMessage } from '../http/streamed-answer.ts';
 import type { LiveNode } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
-import { flowsChanged, type RequestContext } from './context.ts';
+import { type FlowTag, flowsChanged, type RequestContext } from './context.ts';
 import { refuse } from './error-exit.ts';
 import type { Joins } from './joins.ts';
 import { type Done, type PipelineMessage, sendFrom, stripConnectionHeaders } from './messages.ts';
 import { PipelineRequest } from './pipeline-request.ts';
-
-export type FlowState = 'stopped' | 'starting' | 'running';
 
 /** The parts of a pipeline that take messages. */
 interface Takers {
   readonly context: RequestContext;
   readonly joins: Joins;
   readonly feeds: Feeds;
+  flows(): FlowTag;
 }
 
 type LiveOf<Kind extends LiveNode['kind']> = Extract<LiveNode, { kind: Kind }>;
@@ -35,20 +30,10 @@ const MOST_WAITING = 10_000;
 
 export class Arrivals {
   readonly #takers: Takers;
-  #state: FlowState = 'stopped';
   #waiting: (() => void)[] = [];
 
   constructor(takers: Takers) {
     this.#takers = takers;
-  }
-
-  get state(): FlowState {
-    return this.#state;
-  }
-
-  /** Changes the state. Call `wake` when what waits can be delivered. */
-  enter(state: FlowState): void {
-    this.#state = state;
   }
 
   listenTo(live: LiveNode): void {
@@ -57,7 +42,7 @@ export class Arrivals {
 
   /** Calls `deliver` now, or after the current deploy. */
   whenRunning(deliver: () => void): void {
-    if (this.#state === 'starting') this.#add(deliver);
+    if (this.#takers.flows() === 'starting') this.#add(deliver);
     else this.safely(deliver);
   }
 
@@ -86,6 +71,14 @@ export class Arrivals {
     }
   }
 
+  /** Ends a message that a deploy has left without a next node: frees its leases, its paced split and its place. */
+  lost(msg: PipelineMessage): void {
+    const { context, feeds } = this.#takers;
+    if (msg.modelet?.leases) context.gates().lost(msg);
+    feeds.waiterFor(msg)?.();
+    if (msg.modelet) context.sequencers.free(msg.modelet.pass);
+  }
+
   #add(act: () => void, done?: Done): void {
     this.#waiting.push(() => this.safely(act, done));
   }
@@ -99,7 +92,7 @@ export class Arrivals {
   }
 
   #onceRunning(act: () => void, done: Done): void {
-    if (this.#state === 'running') act();
+    if (this.#takers.flows() === 'running') act();
     else if (this.#waiting.length < MOST_WAITING) this.#add(act, done);
     else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
   }

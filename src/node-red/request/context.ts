@@ -18,6 +18,9 @@ export interface RequestInEngine {
   endIfStranded(): void;
 }
 
+/** What Node-RED's flows do, see handover/lifecycle.ts. */
+export type FlowTag = 'stopped' | 'starting' | 'running';
+
 interface BranchFailures {
   /** Takes an error as the outcome of a branch. Returns false if the node cannot gather. */
   failed(id: string, msg: PipelineMessage, error: ModeletError, failing: string): boolean;
