@@ -28,7 +28,8 @@ function makeGroup() {
     const group = join(folder, name);
     try {
       mkdirSync(group);
-      writeFileSync(join(group, file), text);
+      // The kernel makes the file with the folder. Elsewhere the folder is one like any other, and groups nothing.
+      writeFileSync(join(group, file), text, { flag: 'r+' });
       return group;
     } catch {
       removeGroup(group);
