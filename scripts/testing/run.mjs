@@ -2,7 +2,7 @@
 // `node --test` sorts the files that it is given: long files came last, and a core idled while they ended.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,8 +10,8 @@ import { root } from '../runtimes.mjs';
 
 /** Places for jobs that run at once. Most tests wait for processes, so that more jobs than cores keep the cores busy. */
 const PLACES = 7;
-/** Time limit against tests that hang. The longest job takes a few minutes, and four times as long on a slow machine. */
-const SECONDS_PER_JOB = 2400;
+/** A job hangs if none of its tests has ended for so long. The longest test takes a few minutes; a slow machine, many times as long. */
+const MINUTES_PER_TEST = 40;
 /** After this, a job that was told to end is killed. */
 const SECONDS_TO_END = 20;
 const SECONDS_TO_CLOSE = 2;
@@ -72,21 +72,38 @@ async function runJob(job, pattern, report) {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => output.push(chunk));
-  const end = setTimeout(() => {
-    output.push(Buffer.from(`Not over after ${SECONDS_PER_JOB} s.\n`));
-    child.kill();
-  }, SECONDS_PER_JOB * 1000);
-  const kill = setTimeout(() => child.kill('SIGKILL'), (SECONDS_PER_JOB + SECONDS_TO_END) * 1000);
+  const letGo = endsIfHung(child, report, () =>
+    output.push(Buffer.from(`No test has ended for ${MINUTES_PER_TEST} min.\n`)),
+  );
   const closed = once(child, 'close');
   const [code, signal] = await once(child, 'exit');
   // A process that the file left behind may keep its output open.
   await Promise.race([closed, delay(SECONDS_TO_CLOSE * 1000, undefined, { ref: false })]);
-  clearTimeout(end);
-  clearTimeout(kill);
+  letGo();
   if (signal) output.push(Buffer.from(`Ended by ${signal}.\n`));
   const seconds = (performance.now() - startedAt) / 1000;
   const text = Buffer.concat(output).toString();
   return { job, passed: code === 0, seconds, output: text, tests: readReport(report) };
+}
+
+/** Ends a job whose report has not grown for too long. Returns a function that stops watching it. */
+function endsIfHung(child, report, onHung) {
+  let kill;
+  let size = 0;
+  let quietMinutes = 0;
+  const watch = setInterval(() => {
+    const before = size;
+    size = statSync(report, { throwIfNoEntry: false })?.size ?? 0;
+    quietMinutes = size > before ? 0 : quietMinutes + 1;
+    if (quietMinutes !== MINUTES_PER_TEST) return;
+    onHung();
+    child.kill();
+    kill = setTimeout(() => child.kill('SIGKILL'), SECONDS_TO_END * 1000);
+  }, 60_000);
+  return () => {
+    clearInterval(watch);
+    clearTimeout(kill);
+  };
 }
 
 function argumentsFor(pattern, report) {
