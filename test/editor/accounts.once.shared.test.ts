@@ -1,6 +1,7 @@
 /** The sidebar "modelets" and the dialog of a gate for accounts with few permissions. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { ACCOUNT } from '../fixtures/editor.ts';
 import { dispatchGate, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { Form } from './form.ts';
 import { startSession } from './session.ts';
@@ -84,7 +85,7 @@ describe('an account that has logged in', () => {
   const password = 'open sesame';
   const users = [
     {
-      username: 'reader',
+      username: ACCOUNT,
       password: '$2b$04$e.LxUAdMcPqz2cCRoLJAdu1RfeWWC6U4u.pBUJ3dTuXIz4IsXCm1S',
       permissions: 'read',
     },
@@ -93,7 +94,7 @@ describe('an account that has logged in', () => {
 
   test('gets view after view in the sidebar with its token', async () => {
     const { editorUrl } = session.nodeRed;
-    const form = { client_id: 'node-red-editor', grant_type: 'password', scope: 'read', username: 'reader', password };
+    const form = { client_id: 'node-red-editor', grant_type: 'password', scope: 'read', username: ACCOUNT, password };
     const login = await fetch(`${editorUrl}auth/token`, { method: 'POST', body: new URLSearchParams(form) });
     const { access_token } = (await login.json()) as { readonly access_token: string };
     assert.equal((await fetch(`${editorUrl}modelets/view`)).status, 401);
