@@ -96,7 +96,7 @@
    * `special` has what registerType takes, which replaces what all nodes have, and: `outputs` (names of the ports),
    * `starts` (values of new nodes that are not those of the schema), `checks` (by property, see `validator` in form.js),
    * `conditions` (functions of `read` that say whether a property has an effect, beside those of the schema), `prepare`,
-   * `save` and `close`, called on the node for its dialog.
+   * `save` and `close`, called on the node for its dialog. `save` may return what Node-RED takes from `oneditsave`.
    */
   function defineNode(type, special) {
     const { outputs = [], starts = {}, checks = {}, conditions = {}, prepare, save, close, ...own } = special;
@@ -136,8 +136,9 @@
         prepare?.call(this);
       },
       oneditsave() {
-        save?.call(this);
+        const more = save?.call(this);
         close?.call(this);
+        return more;
       },
       oneditcancel: end,
       oneditdelete: end,

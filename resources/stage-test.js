@@ -47,14 +47,14 @@
     </details>`;
 
   /** Returns the request with typed JSON, which may be blank. Throws if it is not JSON. */
-  function asJson(stage, text) {
+  function asJson(asked, text) {
     const sample = text.trim() === '' ? undefined : JSON.parse(text);
-    return { contentType: 'application/json', data: JSON.stringify({ stage, sample }) };
+    return { contentType: 'application/json', data: JSON.stringify({ ...asked, sample }) };
   }
 
   /** Returns the request with a file: its bytes stand behind a line of JSON. */
-  function asBytes(stage, file) {
-    const data = new Blob([JSON.stringify({ stage }), '\n', file]);
+  function asBytes(asked, file) {
+    const data = new Blob([JSON.stringify(asked), '\n', file]);
     return { contentType: 'application/octet-stream', data, processData: false };
   }
 
@@ -169,7 +169,8 @@
 
   /**
    * options: `node`, `form` (its open dialog), `tabs` (its code), `libs(source)`: the modules that it would be saved with.
-   * Call `resize` when the dialog has a new size, and `stop` when it closes: that ends a test that runs.
+   * Call `resize` when the dialog has a new size, and `stop` when it closes: that ends a test that runs. The rest is for
+   * stage-measure.js: `sending` returns the request for the settings and the input, with more; it throws if that is not JSON.
    */
   function attach({ node, form, tabs, libs }) {
     // Texts of the user must not be escaped: they are shown as text.
@@ -227,19 +228,23 @@
       request?.abort();
     };
 
+    const sending = (more = {}) => {
+      const asked = { stage: settingsOf(node, tabs, libs), ...more };
+      return file.get() ? asBytes(asked, file.get()) : asJson(asked, sample.val());
+    };
+
     const run = () => {
       tabs.clearErrors();
       showLog([], 0);
-      const stage = settingsOf(node, tabs, libs);
-      let sending;
+      let input;
       try {
-        sending = file.get() ? asBytes(stage, file.get()) : asJson(stage, sample.val());
+        input = sending();
       } catch (error) {
         show(say('notJson', { reason: error.message }), false);
         return;
       }
       show(say('running'), true);
-      const sent = $.ajax({ url: 'modelets/stages/test', type: 'POST', ...sending });
+      const sent = $.ajax({ url: 'modelets/stages/test', type: 'POST', ...input });
       setRunning(sent);
       sent
         .done(answered)
@@ -265,7 +270,14 @@
     setRunning(null);
     part('place').hide();
     showLog([], 0);
-    return { resize: () => follow(form), stop };
+    return {
+      resize: () => follow(form),
+      stop,
+      panel,
+      say,
+      sending,
+      describeFailure: (one) => describeFailure(say, one),
+    };
   }
 
   window.modelet = window.modelet || {};

@@ -5,10 +5,12 @@
 //   <row property="path"> ... </row>                 a row with a special part at its end
 //   <tasks></tasks>                                  the tasks of known models, and the presets of ONNX models, with their
 //                                                    options, as window.modelet.tasks and .presets
+//   <compiled>core/queues/sizing as sizing</compiled>    the exports of a compiled file of src that imports only files beside
+//                                                    it, as window.modelet.sizing
 //   <library>js-sha256/build/sha256.cjs as sha256</library>   a CommonJS file of a package, as window.modelet.sha256
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /** The keywords of a property that the editor needs. The rest is in its row, or for deploys only. */
@@ -32,6 +34,11 @@ export async function readSources(dist, root) {
   return {
     schemas: Object.fromEntries(await Promise.all(types.map(async (name) => [`modelet-${name}`, await load(name)]))),
     scriptOf: readFormats(join(dist, 'src', 'config', 'formats')),
+    compiled: (file) => {
+      const { exportsOf, script } = filesIn(dirname(join(dist, 'src', file)));
+      const name = `${basename(file)}.js`;
+      return script([name], exportsOf(name));
+    },
     tasks: (await import(pathToFileURL(join(dist, 'src', 'config', 'tasks', 'task-options.js')).href)).DIALOG_TASKS,
     presets: (await import(pathToFileURL(join(dist, 'src', 'config', 'tasks', 'presets.js')).href)).DIALOG_PRESETS,
     catalogOf: (type) => {
@@ -42,7 +49,7 @@ export async function readSources(dist, root) {
 }
 
 /** Returns the page of a type for the editor; `page` is the one of nodes/. */
-export function editorHalf(page, type, { schemas, scriptOf, tasks, presets, catalogOf }) {
+export function editorHalf(page, type, { schemas, scriptOf, compiled, tasks, presets, catalogOf }) {
   const schema = schemas[type];
   if (!schema) return page;
   const row = rowMaker(type, schema, catalogOf(type));
@@ -61,6 +68,7 @@ export function editorHalf(page, type, { schemas, scriptOf, tasks, presets, cata
       const tables = `{ tasks: ${JSON.stringify(tasks)}, presets: ${JSON.stringify(presets)} }`;
       return `<script type="text/javascript">\nObject.assign((window.modelet ??= {}), ${tables});\n</script>`;
     })
+    .replace(/<compiled>(\S+) as (\w+)<\/compiled>/g, (_all, file, name) => attach(compiled(file), name))
     .replace(/<library>(\S+) as (\w+)<\/library>/g, (_all, file, name) => library(file, name));
   const table = JSON.stringify(tableOf(schema, catalogOf(type)));
   const declared = Object.values(schema.properties).map(({ format }) => format);
@@ -80,7 +88,11 @@ export function editorHalf(page, type, { schemas, scriptOf, tasks, presets, cata
 function library(file, name) {
   const text = readFileSync(require.resolve(file), 'utf8');
   const load = `(() => {\nconst module = {};\n${text}\nreturn module.exports;\n})()`;
-  return `<script type="text/javascript">\n(window.modelet ??= {}).${name} = ${load};\n</script>`;
+  return attach(load, name);
+}
+
+function attach(value, name) {
+  return `<script type="text/javascript">\n(window.modelet ??= {}).${name} = ${value};\n</script>`;
 }
 
 /** Properties and credentials as form.js reads them. */
@@ -172,17 +184,13 @@ function hint(type, name, declared, tip) {
 }
 
 /**
- * Reads the compiled formats. @returns a function that gives those of a page as script: the files that they are in, and all
- * that these export
+ * Reads compiled files of a folder, which import only each other. `script` returns some of them, with what they import, as
+ * an expression whose value has these entries.
  */
-function readFormats(folder) {
+function filesIn(folder) {
   const read = (name) => readFileSync(join(folder, name), 'utf8');
-  const files = readdirSync(folder).filter((name) => name.endsWith('.js'));
   const exportsOf = (file) => [...read(file).matchAll(/^export (?:function|const) (\w+)/gm)].map(([, name]) => name);
   const importsOf = (file) => [...read(file).matchAll(/^import .* from '(.*)';$/gm)].map(([, path]) => path);
-  const table = Object.fromEntries(
-    [...read('formats.js').matchAll(/^ +'?([\w-]+)'?: (\w+),$/gm)].map(([, format, parse]) => [format, parse]),
-  );
   const withImports = (file) => [...importsOf(file).flatMap((path) => withImports(path.replace('./', ''))), file];
   const bodyOf = (file) => {
     const outside = importsOf(file).find((path) => !path.startsWith('./'));
@@ -193,10 +201,22 @@ function readFormats(folder) {
       .replace(/^export /gm, '');
     return text.replace(/^ *\/\*\*[\s\S]*?\*\/\n/gm, '').trim();
   };
+  const needed = (files) => [...new Set(files.flatMap(withImports))];
+  const script = (files, entries) =>
+    `(() => {\n${needed(files).map(bodyOf).join('\n')}\nreturn { ${entries.join(', ')} };\n})()`;
+  return { read, exportsOf, needed, script };
+}
+
+/** Reads the compiled formats. @returns a function that gives those of a page as script, with all that their files export */
+function readFormats(folder) {
+  const { read, exportsOf, needed, script } = filesIn(folder);
+  const files = readdirSync(folder).filter((name) => name.endsWith('.js'));
+  const table = Object.fromEntries(
+    [...read('formats.js').matchAll(/^ +'?([\w-]+)'?: (\w+),$/gm)].map(([, format, parse]) => [format, parse]),
+  );
   return (formats) => {
-    const fileOf = (format) => files.find((file) => exportsOf(file).includes(table[format]));
-    const needed = [...new Set(formats.flatMap((format) => withImports(fileOf(format))))];
-    const entries = [...needed.flatMap(exportsOf), ...formats.map((format) => `'${format}': ${table[format]}`)];
-    return `(() => {\n${needed.map(bodyOf).join('\n')}\nreturn { ${entries.join(', ')} };\n})()`;
+    const own = formats.map((format) => files.find((file) => exportsOf(file).includes(table[format])));
+    const entries = [...needed(own).flatMap(exportsOf), ...formats.map((format) => `'${format}': ${table[format]}`)];
+    return script(own, entries);
   };
 }

@@ -14,7 +14,7 @@ export const USAGE = `Usage:
   modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--keys-file FILE] [--versions-file FILE]
                  [--states-folder FOLDER] [--install]
   modelet check FLOWS [--runtime NAME]
-  modelet measure FLOWS [--stage NAME] [--rate NUMBER]
+  modelet measure FLOWS [--stage NAME] [--rate NUMBER] [--p99 MS]
   modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
                  (--secret-file FILE | --code local) [--install]
   modelet mock-gateway [--port 8000] [...]
@@ -37,6 +37,7 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
 --stage NAME       serves, or measures, only this stage; may be repeated for worker
 --rate NUMBER      items per second that come; without it, a rate that leaves one worker some rest
+--p99 MS           p99 that is fast enough; without it, about as fast as more workers would be
 --workers, --cpus  workers of each stage and their cores, instead of those in the stage's dialog
 --secret-file FILE the broker node's secret: the host runs only code that is signed with it
 --code local       the host runs only files and modules that it has itself, signed or not
@@ -84,6 +85,7 @@ export function readCommand(args: readonly string[]): Command {
       'states-folder': { type: 'string' },
       stage: { type: 'string' },
       rate: { type: 'string' },
+      p99: { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -92,12 +94,13 @@ export function readCommand(args: readonly string[]): Command {
   if (!isCommand(tag)) throw new Error(`the command is serve, check, measure or worker${tag ? `, not ${tag}` : ''}`);
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
-  const { listen, install, stage, rate } = values;
+  const { listen, install, stage, rate, p99 } = values;
   const { 'keys-file': keysFile = null, 'versions-file': versionsFile = null } = values;
   const { 'states-folder': statesFolder = null } = values;
   const kept = { keysFile, versionsFile, statesFolder };
-  if (tag === 'measure') return { tag, ...options, stage: stage ?? null, rate: rateOf(rate) };
-  refuse({ stage, rate }, `${tag} measures nothing`, 'measure');
+  if (tag === 'measure')
+    return { tag, ...options, stage: stage ?? null, rate: positive('rate', rate), goalMs: positive('p99', p99) };
+  refuse({ stage, rate, p99 }, `${tag} measures nothing`, 'measure');
   if (tag === 'serve') return { tag, ...options, ...kept, listen: address(listen ?? ''), install };
   const onFiles = { 'keys-file': keysFile, 'versions-file': versionsFile, 'states-folder': statesFolder };
   refuse({ listen, ...onFiles, install }, `${tag} serves nothing`, 'serve');
@@ -114,11 +117,12 @@ function refuse(given: Readonly<Record<string, unknown>>, why: string, command: 
   if (wrong !== undefined) throw new Error(`${why}: --${wrong} belongs to ${command}`);
 }
 
-function rateOf(text: string | undefined): number | null {
+function positive(option: string, text: string | undefined): number | null {
   if (text === undefined) return null;
-  const rate = Number(text);
-  if (!(rate > 0 && rate < Number.POSITIVE_INFINITY)) throw new Error(`--rate needs a number above 0, not ${text}`);
-  return rate;
+  const value = Number(text);
+  if (!(value > 0 && value < Number.POSITIVE_INFINITY))
+    throw new Error(`--${option} needs a number above 0, not ${text}`);
+  return value;
 }
 
 function address(text: string): ListenAddress | null {

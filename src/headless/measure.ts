@@ -14,17 +14,14 @@ export interface MeasureOptions {
   readonly stage: string | null;
   /** Items per second; null: a rate that one worker can do. */
   readonly rate: number | null;
+  /** p99 that is fast enough, in ms; null: about as fast as more workers would be. */
+  readonly goalMs: number | null;
 }
-
-/** Largest batch that is tried for a stage without a batcher. */
-const USUAL_BATCH = 32;
-/** More workers than this are measured only where the stage has them. */
-const MOST_WORKERS = 4;
 
 /** Measures stages one after the other, and prints a table of each. Returns whether all could be measured. */
 export async function measure(
   flows: HeadlessFlows,
-  { stage, rate }: MeasureOptions,
+  { stage, rate, goalMs }: MeasureOptions,
   machine: Machine,
   print: (text: string) => void,
 ): Promise<boolean> {
@@ -41,11 +38,10 @@ export async function measure(
     const { settings } = flows.source;
     const folders = { modules: modulesFolder(settings), user: userFolder(settings) };
     const { maxBatchSize: most = 1 } = flows.plan.batching.get(id) ?? {};
-    const maxBatchSize = most === 1 ? USUAL_BATCH : most;
-    const maxWorkers = Math.max(config.workers.length, Math.min(machine.allowedCpus.length, MOST_WORKERS));
+    const maxBatchSize = most === 1 ? null : most;
     try {
-      const spec = { stage: name, modelet: planModelet(config, folders), input: null, maxBatchSize, maxWorkers };
-      print(tableOf(name, await measureStage(spec, machine), rate, maxBatchSize));
+      const spec = { stage: name, modelet: planModelet(config, folders), input: null, maxBatchSize, maxWorkers: null };
+      print(tableOf(name, await measureStage(spec, machine), rate, goalMs));
     } catch (thrown) {
       areMeasured = false;
       print(`${name}: ${asError(thrown).message}\n`);
@@ -54,12 +50,13 @@ export async function measure(
   return areMeasured;
 }
 
-function tableOf(name: string, runs: StageRuns, given: number | null, maxBatchSize: number): string {
+function tableOf(name: string, runs: StageRuns, given: number | null, goalMs: number | null): string {
   const cost = fittedCost(runs.runs);
+  const sizes = [...new Set(runs.runs.map(({ items }) => items))];
+  const maxBatchSize = Math.max(...sizes);
   const rate = given ?? usualRate(cost, maxBatchSize);
   const sizings = sizingsFor(runs, rate, maxBatchSize);
-  const choice = proposed(sizings);
-  const sizes = [...new Set(runs.runs.map(({ items }) => items))];
+  const choice = proposed(sizings, goalMs);
   const costs = sizes.map((items) => {
     const times = runs.runs.filter((run) => run.items === items).map(({ ms }) => ms);
     const mean = times.reduce((sum, ms) => sum + ms, 0) / times.length;

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { predict } from '../../src/core/queues/queue-model.ts';
 import { RunCosts } from '../../src/core/queues/run-costs.ts';
 import { fittedCost, proposed, type StageRuns, sizingsFor, usualRate } from '../../src/core/queues/sizing.ts';
+import { poisson, Simulation } from '../engine/batching-stage.ts';
 
 const SIZES = [1, 2, 4, 8, 16, 32];
 
@@ -62,6 +63,34 @@ test('batches are proposed where they help, and workers where one cannot keep up
 test('workers that slow each other down are not proposed', () => {
   const { workers } = proposed(sizingsFor(stageOf(5, 0.1, [1, 2, 3, 4]), 1000, 32));
   assert.equal(workers, 1);
+});
+
+test('with a goal, the fewest workers that meet it are proposed, and the fastest if none do', () => {
+  const sizings = sizingsFor(stageOf(20, 2), 60, 1);
+  const p99 = (workers: number): number => sizings[workers - 1]?.prediction.p99Ms ?? 0;
+  assert.ok(p99(2) > p99(3) && p99(3) > p99(4));
+  assert.deepEqual(
+    [p99(2), p99(3), 1].map((goal) => proposed(sizings, goal).workers),
+    [2, 3, 4],
+  );
+});
+
+test('the predicted p99 of a proposal is within 25 % of that of the real queue, with other arrivals', () => {
+  for (const [fixedMs, itemMs, rate] of [
+    [5, 0.1, 100],
+    [5, 0.1, 1000],
+    [5, 0.1, 3000],
+    [20, 2, 100],
+    [1, 2, 300],
+    [1, 2, 600],
+  ] as const) {
+    const { workers, batching, prediction } = proposed(sizingsFor(stageOf(fixedMs, itemMs), rate, 32));
+    const cost = { fixedMs, itemMs };
+    const stage = new Simulation({ batching, cost, places: workers, pause: poisson(rate, 11) });
+    const { p99 } = stage.run((10_000 * 1000) / rate);
+    const told = JSON.stringify({ cost, rate, workers, batching, predicted: prediction.p99Ms, p99 });
+    assert.ok(Math.abs(prediction.p99Ms / p99 - 1) <= 0.25, told);
+  }
 });
 
 test('the usual rate leaves one worker some rest', () => {

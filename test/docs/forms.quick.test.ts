@@ -28,6 +28,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   onnxOptions: 'onnx-options.js',
   stageLive: 'stage-live.js',
   stageTest: 'stage-test.js',
+  stageMeasure: 'stage-measure.js',
   stageStart: 'stage-start.js',
   stagePackages: 'stage-packages.js',
   stageVersions: 'stage-versions.js',
@@ -46,6 +47,7 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'modules-list.js': ['stage-form.css'],
   'stage-deployed.js': ['form.js', 'stage-file.js'],
   'stage-test.js': ['form.js', 'stage-form.css'],
+  'stage-measure.js': ['cpu-picker.js', 'stage-test.js', 'stage-form.css'],
   'stage-versions.js': ['form.js', 'stage-form.css'],
 };
 

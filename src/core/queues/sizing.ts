@@ -50,31 +50,39 @@ export function usualRate(cost: RunCost, maxBatchSize: number): number {
   return (USUAL_LOAD * 1000 * maxBatchSize) / runMsOf(cost, maxBatchSize);
 }
 
-/** Returns ways to set up the stage, from few workers to many. @param rate items per second */
-export function sizingsFor(stage: StageRuns, rate: number, maxBatchSize: number): Sizing[] {
+/** Returns a function that replays requests, so many per second, in a stage with these workers and batches. */
+export function replaysOf(stage: StageRuns, rate: number): (workers: number, batching: Batching) => Sizing {
   const cost = fittedCost(stage.runs);
   const arrivals = arrivalsAt(rate);
   // How much runs vary around the fitted time.
   const parts = stage.runs.map(({ items, ms }) => ms / Math.max(runMsOf(cost, items), Number.EPSILON));
-  return stage.slowdowns.flatMap((slowdown, index) => {
-    const workers = index + 1;
+  return (workers, batching) => {
+    const slowdown = stage.slowdowns[workers - 1] ?? 1;
     const runMs = (items: number, number: number): number =>
       runMsOf(cost, items) * slowdown * (parts[(number * STRIDE) % parts.length] ?? 1);
-    return rulesFor(runMsOf(cost, maxBatchSize) / workers, maxBatchSize).map((batching) => ({
-      workers,
-      batching,
-      prediction: predict(arrivals, { batching, places: workers, runMs }),
-    }));
-  });
+    return { workers, batching, prediction: predict(arrivals, { batching, places: workers, runMs }) };
+  };
 }
 
-/** Returns the fewest workers that keep up with a reserve and are about as fast as more would be, with their best rule. */
-export function proposed(sizings: readonly Sizing[]): Sizing {
+/** Returns ways to set up the stage, from few workers to many. @param rate items per second */
+export function sizingsFor(stage: StageRuns, rate: number, maxBatchSize: number): Sizing[] {
+  const replay = replaysOf(stage, rate);
+  const runMs = runMsOf(fittedCost(stage.runs), maxBatchSize);
+  return stage.slowdowns.flatMap((_, index) =>
+    rulesFor(runMs / (index + 1), maxBatchSize).map((batching) => replay(index + 1, batching)),
+  );
+}
+
+/**
+ * Returns the fewest workers that keep up with a reserve and are fast enough, with their best rule.
+ * @param goalMs p99 that is fast enough; null: about as fast as more workers would be
+ */
+export function proposed(sizings: readonly Sizing[], goalMs: number | null = null): Sizing {
   const fastest = (some: readonly Sizing[]): Sizing =>
     some.reduce((one, other) => (other.prediction.p99Ms < one.prediction.p99Ms ? other : one));
   const calm = sizings.filter(({ batching, prediction: { busy } }) => busy <= BUSIEST || batching.maxBatchSize > 1);
   const best = fastest(calm.length > 0 ? calm : sizings);
-  const enough = calm.filter(({ prediction }) => prediction.p99Ms <= PATIENCE * best.prediction.p99Ms);
+  const enough = calm.filter(({ prediction }) => prediction.p99Ms <= (goalMs ?? PATIENCE * best.prediction.p99Ms));
   const workers = Math.min(...enough.map((one) => one.workers), best.workers);
   const equals = enough.filter((one) => one.workers === workers);
   return equals.length > 0 ? fastest(equals) : best;

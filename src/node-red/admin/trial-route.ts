@@ -1,16 +1,20 @@
 /**
- * Tests a stage from its dialog, with the settings as they stand there, deployed or not. It runs the code of any user who
- * asks, as a deploy would; so it needs the permission to deploy.
+ * Tests and measures a stage from its dialog, with the settings as they stand there, deployed or not. It runs the code of any
+ * user who asks, as a deploy would; so it needs the permission to deploy.
  */
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
-import type { Request } from 'express';
+import type { Request, Response } from 'express';
 import type { NodeAPI } from 'node-red';
+import type { StageConfig } from '../../config/compile-stage.ts';
 import { inLabels } from '../../config/configure.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
+import { MOST_WORKERS } from '../../config/formats/workers.ts';
+import { batcher } from '../../config/schemas/batcher.ts';
 import type { LookUp, Raw } from '../../config/validate.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import { BYTES_PER_MB, type Payload } from '../../core/model.ts';
+import type { StageRuns } from '../../core/queues/sizing.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
 import { useOf } from '../../flow/read/graph-reader.ts';
@@ -18,7 +22,7 @@ import { readBody } from '../../http/body.ts';
 import { mediaTypeOf } from '../../http/request-head.ts';
 import { jsonable } from '../../http/values/conversion.ts';
 import { placeIn } from '../../observe/log/failures.ts';
-import { encodeInput, LARGEST_FILE, type TrialReport } from '../../runtime/service/trial/trial.ts';
+import { encodeInput, LARGEST_FILE, type TrialReport, type TrialSpec } from '../../runtime/service/trial/trial.ts';
 import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
 import { parseJsonText } from '../../wire/codec/json-text.ts';
 import { compileStageIn } from '../live-nodes.ts';
@@ -32,6 +36,12 @@ import { drawPicture } from '../view/drawn-picture.ts';
 interface TrialRequest {
   readonly stage?: Raw;
   readonly sample?: unknown;
+}
+
+/** `null` and absent limits are those of the command `measure`. */
+interface MeasureRequest extends TrialRequest {
+  readonly maxBatchSize?: unknown;
+  readonly maxWorkers?: unknown;
 }
 
 /** Longest text of a result. */
@@ -51,16 +61,25 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
   const mayDeploy = RED.auth.needsPermission('flows.write');
 
   RED.httpAdmin.post('/modelets/stages/test', mayDeploy, (request, response) => {
-    const gone = new AbortController();
-    response.on('close', () => gone.abort());
-    const answered = askedIn(request, gone.signal).then((asked) => test(RED, pipeline, asked, gone.signal));
+    const gone = goneWith(response);
+    const answered = askedIn(request, gone).then((asked) => test(RED, pipeline, asked, gone));
     answered.then(
       (answer) => response.json(answer),
-      (thrown: unknown) => {
-        const error = inLabels('modelet-stage', asModeletError(thrown, 'config_invalid'));
-        if (error.retryAfterSeconds) response.set('Retry-After', String(error.retryAfterSeconds));
-        response.status(REFUSALS.has(error.code) ? error.statusCode : 200).json({ ok: false, error: viewOf(error) });
-      },
+      (thrown: unknown) => fail(response, thrown),
+    );
+  });
+
+  /** Answers with lines of JSON: how far it is, and at last the result. It ends with the connection. */
+  RED.httpAdmin.post('/modelets/stages/measure', mayDeploy, (request, response) => {
+    const gone = goneWith(response);
+    const tell = (line: object): void => {
+      if (!response.headersSent) response.type('application/jsonl');
+      response.write(`${JSON.stringify(line)}\n`);
+    };
+    const measured = askedIn(request, gone).then((asked) => measure(RED, pipeline, asked, { gone, tell }));
+    measured.then(
+      (runs) => response.end(`${JSON.stringify({ ok: true, ...runs })}\n`),
+      (thrown: unknown) => fail(response, thrown),
     );
   });
 
@@ -73,8 +92,26 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
   });
 }
 
+function goneWith(response: Response): AbortSignal {
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  return gone.signal;
+}
+
+/** Answers with an error, as the last line of an answer that has begun. */
+function fail(response: Response, thrown: unknown): void {
+  const error = inLabels('modelet-stage', asModeletError(thrown, 'config_invalid'));
+  const answer = { ok: false, error: viewOf(error) };
+  if (response.headersSent) {
+    response.end(`${JSON.stringify(answer)}\n`);
+    return;
+  }
+  if (error.retryAfterSeconds) response.set('Retry-After', String(error.retryAfterSeconds));
+  response.status(REFUSALS.has(error.code) ? error.statusCode : 200).json(answer);
+}
+
 /** Reads JSON, or a line of JSON with the bytes of a file behind it. @throws ModeletError for anything else, or a large file */
-async function askedIn(request: Request, gone: AbortSignal): Promise<TrialRequest> {
+async function askedIn(request: Request, gone: AbortSignal): Promise<MeasureRequest> {
   if (mediaTypeOf(request.headers['content-type'] ?? '') !== 'application/octet-stream') return request.body ?? {};
   const body = await new Promise<Buffer>((resolve, reject) => {
     const stop = readBody(
@@ -100,27 +137,50 @@ async function lastSample({ deployment }: Pipeline, stage: string): Promise<unkn
 }
 
 async function test(RED: NodeAPI, pipeline: Pipeline, asked: TrialRequest, gone: AbortSignal): Promise<object> {
-  const { stage, sample } = asked;
+  const { id, config, spec } = stageIn(RED, asked);
+  const report = await pipeline.trials.run({ ...spec, runTimeoutMs: config.runTimeoutMs }, pipeline.machine, gone);
+  const use = useOf(config);
+  const costs = pipeline.deployment.routes.get(id)?.whole?.costs.reading ?? null;
+  const drawing = await drawingOf(asked.sample, report);
+  return { ...answerOf(report, spec.stage), drawing, wholeMessages: use && { why: use.why, costs } };
+}
+
+async function measure(
+  RED: NodeAPI,
+  { trials, machine }: Pipeline,
+  asked: MeasureRequest,
+  { gone, tell }: { readonly gone: AbortSignal; readonly tell: (line: object) => void },
+): Promise<StageRuns> {
+  const { spec } = stageIn(RED, asked);
+  const maxBatchSize = limitOf('maxBatchSize', asked.maxBatchSize, batcher.properties.maxBatchSize.maximum);
+  const maxWorkers = limitOf('maxWorkers', asked.maxWorkers, MOST_WORKERS);
+  return trials.measure({ ...spec, maxBatchSize, maxWorkers }, machine, gone, (progress) => tell({ progress }));
+}
+
+/** @throws ModeletError `bad_request` for anything but a whole number from 1 to `most`, or none */
+function limitOf(name: string, value: unknown, most: number): number | null {
+  if (value === undefined || value === null) return null;
+  if (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most) return Number(value);
+  throw new ModeletError('bad_request', `${name} must be a whole number from 1 to ${most}`);
+}
+
+/** @throws ModeletError if the settings of the dialog cannot be used, or its sample */
+function stageIn(
+  RED: NodeAPI,
+  { stage, sample }: TrialRequest,
+): {
+  readonly id: string;
+  readonly config: StageConfig;
+  readonly spec: Pick<TrialSpec, 'stage' | 'modelet' | 'input'>;
+} {
   if (stage === null || typeof stage !== 'object') throw new ModeletError('bad_request', 'the stage is missing');
   const id = String(stage['id'] ?? '');
   const lookUp = lookUpFor(RED, id, stage['z']);
   const config = compileStageIn(RED, withEnvironment(stage, lookUp), lookUp);
   const name = nameStages([{ node: { id: 'stage' }, config }]).names.get('stage') ?? '';
   const folders = { modules: modulesFolder(RED.settings), user: userFolder(RED.settings) };
-  const report = await pipeline.trials.run(
-    {
-      stage: name,
-      modelet: planModelet(config, folders),
-      runTimeoutMs: config.runTimeoutMs,
-      input: sample === undefined ? null : encodeInput(withBuffers(sample)),
-    },
-    pipeline.machine,
-    gone,
-  );
-  const use = useOf(config);
-  const costs = pipeline.deployment.routes.get(id)?.whole?.costs.reading ?? null;
-  const drawing = await drawingOf(sample, report);
-  return { ...answerOf(report, name), drawing, wholeMessages: use && { why: use.why, costs } };
+  const input = sample === undefined ? null : encodeInput(withBuffers(sample));
+  return { id, config, spec: { stage: name, modelet: planModelet(config, folders), input } };
 }
 
 /** Returns the variables of the node, or of its flow if the node is not deployed, or else of the process. */

@@ -10,6 +10,8 @@ import { sharedSession } from '../session.ts';
 /** The editor's jQuery. */
 declare const $: (selector: string) => { val(): string; prop(name: string): number };
 
+declare const RED: { readonly actions: { invoke(action: string): void } };
+
 const session = sharedSession();
 
 test('a stage that is not deployed is tested: a typo has its line underlined, and the fix has a result', async () => {
@@ -67,6 +69,78 @@ test('a stage that is not deployed is tested: a typo has its line underlined, an
     await result.getByText('The input is not valid JSON').waitFor();
     await editor.cancel();
     assert.equal((await editor.saved(id))['code'], '// input is msg.payload; return the result\nreturn input;');
+  });
+});
+
+test('a stage is measured in its dialog, and the proposal becomes its settings and those of its batcher, as one undo', async () => {
+  const common = { z: 'tab', y: 100 };
+  // The machine's speed does not count: a run waits.
+  const code = 'await new Promise((done) => setTimeout(done, 5 + input.length)); return input;';
+  const flows = [
+    { id: 'tab', type: 'tab', label: 'Measured' },
+    { id: 'runtime', type: 'modelet-runtime', name: 'default' },
+    { ...common, id: 'in', type: 'inject', x: 100, wires: [['batcher']] },
+    {
+      ...common,
+      id: 'batcher',
+      type: 'modelet-batcher',
+      name: 'eights',
+      policy: 'gap',
+      maxBatchSize: '8',
+      x: 300,
+      wires: [['stage']],
+    },
+    {
+      ...common,
+      id: 'stage',
+      type: 'modelet-stage',
+      runtime: 'runtime',
+      predict: 'batch',
+      workers: '1-3',
+      code,
+      x: 500,
+      wires: [['out']],
+    },
+    { ...common, id: 'out', type: 'debug', x: 700, wires: [] },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    const { page } = editor;
+    const settings = async (): Promise<unknown> => {
+      const [{ workers }, { policy, maxBatchSize }] = [await editor.saved('stage'), await editor.saved('batcher')];
+      return { workers, policy, maxBatchSize };
+    };
+    const before = await settings();
+    await editor.open('stage');
+    await page.getByLabel('Input (JSON)').fill('1');
+    await page.locator('#modelet-stage-measure > summary').click();
+    await page.getByLabel('Batches up to').fill('2');
+    await page.getByLabel('Workers up to').fill('1');
+    const state = page.locator('#modelet-stage-measure-state');
+    await page.getByLabel('Requests per second').fill('many');
+    const run = page.getByRole('button', { name: 'Measure', exact: true });
+    await run.click();
+    await state.getByText('A field is not a number').waitFor();
+    await page.getByLabel('Requests per second').fill('20');
+    await run.click();
+    const table = page.getByRole('table', { name: 'At 20 requests/s, workers: 1' });
+    await table.waitFor();
+    assert.deepEqual(await table.getByRole('rowheader').allTextContents(), ['1', '2']);
+    if (UPDATES_PICTURES)
+      await page.screenshot({ path: join(repositoryRoot, 'test-results', 'dialogs', 'modelet-stage-measure.png') });
+    // Another rate needs no other measurement.
+    await page.getByLabel('Requests per second').fill('1000');
+    await page.getByText('No measured number of workers keeps up').waitFor();
+    await page.getByLabel('Requests per second').fill('20');
+    await page.getByText('Proposed for 20 requests/s: Workers 1, Batch size ').waitFor();
+    await page.getByRole('button', { name: 'Apply', exact: true }).click();
+    await page.getByText('sets Batch size and Policy of the batcher “eights”').waitFor();
+    assert.deepEqual(await settings(), before);
+    await editor.ok();
+    const { workers, policy, maxBatchSize } = (await settings()) as Record<string, string>;
+    assert.equal(workers, '1');
+    assert.ok(['greedy', 'oldest'].includes(policy ?? '') && ['1', '2'].includes(maxBatchSize ?? ''));
+    await page.evaluate(() => RED.actions.invoke('core:undo'));
+    assert.deepEqual(await settings(), before);
   });
 });
 

@@ -42,17 +42,21 @@ describe('stop', () => {
       return (await gate.entered()).length === 2 && swallowed.length === 1 && open === 7;
     });
 
-    const trial = nodeRed.post('/admin/modelets/stages/test', {
-      stage: { id: 'tried', setup: 'for (;;);' },
-      sample: 1,
-    });
+    const asked = { stage: { id: 'tried', setup: 'for (;;);' }, sample: 1 };
+    const trial = nodeRed.post('/admin/modelets/stages/test', asked);
+    const measurement = nodeRed.post('/admin/modelets/stages/measure', asked);
     const isTrial = ({ command, pid }: FoundProcess): boolean =>
       /worker\/main\.js/.test(command) && !pids.includes(pid);
-    const tried = await until('a test of a stage runs', () => startedProcesses().find(isTrial)?.pid);
+    const tried = await until('a test and a measurement of a stage run', () => {
+      const found = startedProcesses().filter(isTrial);
+      return found.length === 2 && found.map(({ pid }) => pid);
+    });
 
     const stopped = nodeRed.red.stop();
-    const { error } = (await (await trial).json()) as { error: { code: string } };
-    assert.equal(error.code, 'shutting_down');
+    for (const answer of [trial, measurement]) {
+      const last = (await (await answer).text()).trim().split('\n').at(-1) ?? '';
+      assert.equal((JSON.parse(last) as { error: { code: string } }).error.code, 'shutting_down');
+    }
     for (const [index, answer] of answers.entries()) {
       const response = await answer;
       const text = await response.text();
@@ -60,6 +64,6 @@ describe('stop', () => {
       assert.equal((JSON.parse(text) as { error: { code: string } }).error.code, 'shutting_down');
     }
     await stopped;
-    assert.deepEqual([...pids, tried].filter(isAlive), []);
+    assert.deepEqual([...pids, ...tried].filter(isAlive), []);
   });
 });

@@ -168,9 +168,12 @@ describe('admin routes: permissions', () => {
 
   test('testing a stage, which runs code, needs the permission to deploy', async () => {
     const test = '/admin/modelets/stages/test';
+    const measure = '/admin/modelets/stages/measure';
     for (const token of [undefined, 'made-up', 'injector', 'reader', 'operator']) {
       assert.equal((await post(test, token)).status, 401, token);
+      assert.equal((await post(measure, token)).status, 401, token);
     }
+    assert.equal((await post(measure, 'developer')).status, 400);
     assert.equal((await get('/admin/modelets/stages/one/input', 'operator')).status, 401);
     assert.equal((await get('/admin/modelets/stages/one/input', 'developer')).status, 404);
     // Users with the permission learn that the stage is missing.

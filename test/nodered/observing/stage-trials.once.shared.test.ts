@@ -1,4 +1,4 @@
-/** A stage is tested with the settings of its dialog, deployed or not: in a separate worker, of which nothing stays. */
+/** A stage is tested and measured with the settings of its dialog, deployed or not: in separate workers, of which nothing stays. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -26,6 +26,14 @@ interface Answer {
   readonly log: readonly { readonly level: string; readonly text: string }[];
   readonly more: number;
   readonly wholeMessages: { readonly why: string; readonly costs: { readonly messages: number } | null } | null;
+}
+
+interface MeasureLine {
+  readonly progress?: { readonly step: number; readonly of: number; readonly items: number; readonly workers: number };
+  readonly ok?: boolean;
+  readonly error?: { readonly code: string; readonly message: string };
+  readonly runs?: readonly { readonly items: number; readonly ms: number }[];
+  readonly slowdowns?: readonly number[];
 }
 
 type Settings = Readonly<Record<string, unknown>>;
@@ -230,6 +238,69 @@ describe('testing a stage', () => {
     assert.deepEqual(await Promise.all(left), [null, null]);
     await until('both are gone', async () => (await ask({}, 7)).status === 200);
     assert.deepEqual(workers(), before);
+  });
+
+  function measure(settings: Settings, more: object = {}, init: RequestInit = {}): Promise<Response> {
+    const stage = { id: 'tried', z: 'tab', name: 'tried', source: 'inline', predict: 'batch', ...settings };
+    return red.post('/admin/modelets/stages/measure', { stage, ...more }, init);
+  }
+
+  async function measured(settings: Settings, more: object = {}): Promise<MeasureLine[]> {
+    const text = await (await measure(settings, more)).text();
+    return text.split('\n').flatMap((line) => (line ? [JSON.parse(line) as MeasureLine] : []));
+  }
+
+  test('a stage is measured with its settings: each step is told, then the runs of each size and with each number of workers', async () => {
+    const before = workers();
+    const limits = { maxBatchSize: 2, maxWorkers: 2 };
+    const lines = await measured(
+      { code: 'return input.map((x) => init.times * x);', init: '{"times": 2}' },
+      { sample: 7, ...limits },
+    );
+    assert.deepEqual(
+      lines.flatMap(({ progress }) => progress ?? []),
+      [
+        { step: 1, of: 3, items: 1, workers: 1 },
+        { step: 2, of: 3, items: 2, workers: 1 },
+        { step: 3, of: 3, items: 2, workers: 2 },
+      ],
+    );
+    const { ok, runs = [], slowdowns = [] } = lines.at(-1) ?? {};
+    assert.deepEqual([ok, [...new Set(runs.map(({ items }) => items))], slowdowns.length], [true, [1, 2], 2]);
+    assert.ok(runs.every(({ ms }) => ms > 0) && slowdowns[0] === 1);
+    assert.deepEqual(workers(), before);
+  });
+
+  test('a stage that cannot be measured says why, and limits that cannot be used are refused', async () => {
+    const before = workers();
+    const errorOf = async (settings: Settings, more?: object): Promise<unknown> =>
+      (await measured(settings, more)).at(-1)?.error?.message;
+    assert.equal(await errorOf({ code: 'return input;' }), 'the modelet has no example: give an input');
+    assert.match(String(await errorOf({ code: 'return a +;' }, { sample: 1 })), /^does not start: .*Predict:1: Unexp/);
+    assert.equal(await errorOf({ code: 'throw new Error("no model");' }, { sample: 1 }), 'no model');
+    assert.match(String(await errorOf({ code: 'process.exit(3);' }, { sample: 1 })), /^the worker died: .*code 3$/);
+    assert.match(String(await errorOf({ init: '{' })), /^Init: /);
+    for (const more of [{ maxBatchSize: 0 }, { maxBatchSize: '2' }, { maxWorkers: 1.5 }, { maxWorkers: 257 }])
+      assert.equal((await measure({}, more)).status, 400, JSON.stringify(more));
+    assert.equal((await red.post('/admin/modelets/stages/measure', {})).status, 400);
+    assert.deepEqual(workers(), before);
+  });
+
+  test('one measurement runs at a time, beside tests, and its worker ends when the caller goes away', async () => {
+    const before = workers();
+    const leave = new AbortController();
+    const running = measure({ code: 'for (;;);' }, { sample: 1 }, { signal: leave.signal }).then((response) =>
+      response.text(),
+    );
+    await until('it runs', () => workers().length === before.length + 1);
+    const refused = await measure({}, { sample: 1 });
+    assert.deepEqual([refused.status, refused.headers.get('Retry-After')], [429, '5']);
+    assert.equal((await tried({ code: 'return 3;' }, 1)).result, '3');
+    leave.abort();
+    await assert.rejects(running, { name: 'AbortError' });
+    await until('its worker is gone', () => workers().length === before.length);
+    const limits = { sample: 1, maxBatchSize: 1, maxWorkers: 1 };
+    await until('another may run', async () => (await measured({}, limits)).at(-1)?.ok === true);
   });
 
   test('the last input of a deployed stage can be tried', async () => {

@@ -30,7 +30,7 @@ test('measure prints what runs cost and a proposal, and says of a stage why it c
   const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
   const printed: string[] = [];
   const print = (text: string): void => void printed.push(text);
-  assert.equal(await measure(flows(), { stage: null, rate: 50 }, machine, print), false);
+  assert.equal(await measure(flows(), { stage: null, rate: 50, goalMs: null }, machine, print), false);
   const [double = '', ...others] = printed;
   assert.match(double, /^double: a run takes [\d.]+ ms, and [\d.]+ ms per item:\n +BATCH +RUN MS +MS PER ITEM\n/);
   assert.match(

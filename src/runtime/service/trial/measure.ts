@@ -26,6 +26,14 @@ const MEASURE = {
   runMs: 30_000,
   stopMs: 2000,
   resultBytes: 64 * 1024 * 1024,
+  /** Larger batches are left out, in bytes of their inputs. */
+  batchBytes: 64 * 1024 * 1024,
+  /** A worker that prints more lines than this is killed: reading them takes time in this process. */
+  printed: 100_000,
+  /** Largest batch without a given one. */
+  batchSize: 32,
+  /** More workers than this are measured only if the stage has them, or a caller gives a number. */
+  workers: 4,
 } as const;
 
 export interface MeasureSpec {
@@ -33,10 +41,26 @@ export interface MeasureSpec {
   readonly modelet: ModeletDefinition;
   /** null: the modelet's own example. */
   readonly input: Payload | null;
-  /** Largest batch, in items. */
-  readonly maxBatchSize: number;
-  /** Most workers that run at the same time. */
-  readonly maxWorkers: number;
+  /** Largest batch, in items; null: 32. */
+  readonly maxBatchSize: number | null;
+  /** Most workers that run at the same time; null: those of the stage, and at least one per core up to 4. */
+  readonly maxWorkers: number | null;
+}
+
+/** The part of a measurement that begins. */
+export interface MeasureProgress {
+  /** Its number, from 1, and the number of all. */
+  readonly step: number;
+  readonly of: number;
+  /** Size of the batches, and number of the workers. */
+  readonly items: number;
+  readonly workers: number;
+}
+
+export interface Measuring {
+  /** Aborts when the result is no longer wanted, with the error to fail with: all workers are then killed. */
+  readonly gone?: AbortSignal;
+  onProgress?(progress: MeasureProgress): void;
 }
 
 /** What a worker is waited for; it has one thing to do at a time. */
@@ -51,7 +75,10 @@ class MeasuredWorker {
   readonly #child: Child;
   #input: Payload | null;
   #awaited: Awaited | null = null;
+  /** Why it cannot be used any more. */
+  #failure: Error | null = null;
   #batch = 0;
+  #printed = 0;
   #gone: () => void = () => {};
   readonly #end: Promise<void>;
   /** Settles when it is ready. */
@@ -64,18 +91,29 @@ class MeasuredWorker {
     this.#end = new Promise((resolve) => {
       this.#gone = resolve;
     });
-    const { stage, modelet, maxBatchSize: batchSize } = spec;
+    const { stage, modelet } = spec;
+    const batchSize = spec.maxBatchSize ?? MEASURE.batchSize;
     this.#child = startAlone(
       { stage, modelet, worker: index, heapMb: modelet.heapMb, batchSize, maxPayloadBytes: MEASURE.resultBytes },
-      { onState: (state) => this.#entered(state), onFrame: (frame) => this.#receive(frame), onOutput: () => {} },
+      {
+        onState: (state) => this.#entered(state),
+        onFrame: (frame) => this.#receive(frame),
+        onOutput: () => this.#print(),
+      },
       machine,
       clock,
     );
     this.ready = this.#wait(modelet.startTimeoutMs || MEASURE.startMs, 'is not ready');
   }
 
+  /** Size of its input in bytes, once it is ready. */
+  get inputBytes(): number {
+    return this.#input?.bytes.byteLength ?? 0;
+  }
+
   /** Runs a batch. Returns its time in ms, with the way to the worker and back. */
   async run(items: number): Promise<number> {
+    if (this.#failure) throw this.#failure;
     const input = this.#input;
     if (input === null) throw this.#failed('the modelet has no example: give an input');
     this.#batch += 1;
@@ -102,6 +140,11 @@ class MeasuredWorker {
     return this.#end;
   }
 
+  kill(error: Error): void {
+    this.#fail(error);
+    this.#child.kill(error);
+  }
+
   #wait(limitMs: number, what: string): Promise<Frame | null> {
     return new Promise((resolve, reject) => {
       const timer = this.#clock.at(this.#clock.now() + limitMs, () =>
@@ -121,7 +164,7 @@ class MeasuredWorker {
 
   #entered(state: ProcessState): void {
     if (state.tag === 'ready') this.#awaited?.resolve(null);
-    else if (state.tag === 'error') this.#fail(this.#failed(`does not start: ${state.error.message}`));
+    else if (state.tag === 'error') this.kill(this.#failed(`does not start: ${state.error.message}`));
     else if (state.tag === 'dead') {
       this.#fail(this.#failed(`the worker died: ${state.error.message}`));
       this.#gone();
@@ -129,7 +172,8 @@ class MeasuredWorker {
   }
 
   #receive(frame: Frame): void {
-    if (frame.type === 'loaded') this.#learn(exampleOf(frame.body.description));
+    if (frame.type === 'log') this.#print();
+    else if (frame.type === 'loaded') this.#learn(exampleOf(frame.body.description));
     else if (frame.type === 'reply') this.#awaited?.resolve(frame);
   }
 
@@ -142,8 +186,15 @@ class MeasuredWorker {
     }
   }
 
+  #print(): void {
+    this.#printed += 1;
+    if (this.#printed === MEASURE.printed) this.kill(this.#failed(`the worker printed ${MEASURE.printed} lines`));
+  }
+
+  /** The first failure counts. */
   #fail(error: Error): void {
-    this.#awaited?.reject(error);
+    this.#failure ??= error;
+    this.#awaited?.reject(this.#failure);
   }
 
   #failed(message: string): ModeletError {
@@ -153,24 +204,38 @@ class MeasuredWorker {
 
 /**
  * Measures a stage. Resolves when all its processes are gone.
- * @throws ModeletError that says why the stage cannot be measured
+ * @throws ModeletError that says why the stage cannot be measured, or the reason of `gone`
  */
 export async function measureStage(
   spec: MeasureSpec,
   machine: Machine,
+  { gone, onProgress }: Measuring = {},
   clock: Clock = systemClock,
 ): Promise<StageRuns> {
   const workers: MeasuredWorker[] = [];
+  const maxWorkers =
+    spec.maxWorkers ?? Math.max(spec.modelet.workers.length, Math.min(machine.allowedCpus.length, MEASURE.workers));
+  const sizes = sizesUpTo(spec.maxBatchSize ?? MEASURE.batchSize);
+  const tell = (step: number, items: number): void =>
+    onProgress?.({ step, of: sizes.length + maxWorkers - 1, items, workers: Math.max(1, step - sizes.length + 1) });
   const start = async (): Promise<MeasuredWorker> => {
+    gone?.throwIfAborted();
     const worker = new MeasuredWorker(spec, workers.length, machine, clock);
     workers.push(worker);
     await worker.ready;
     return worker;
   };
+  const leave = (): void => {
+    for (const worker of workers) worker.kill(gone?.reason as Error);
+  };
+  gone?.addEventListener('abort', leave, { once: true });
   try {
+    tell(1, 1);
     const first = await start();
     const runs: MeasuredRun[] = [];
-    for (const items of sizesUpTo(spec.maxBatchSize)) {
+    for (const [at, items] of sizes.entries()) {
+      if (at > 0 && items * first.inputBytes > MEASURE.batchBytes) break;
+      if (at > 0) tell(at + 1, items);
       const times = await timesOf(first, items, clock);
       runs.push(...times.map((ms) => ({ items, ms })));
       if (mean(times) > MEASURE.longMs) break;
@@ -178,13 +243,15 @@ export async function measureStage(
     const usual = runs.at(-1)?.items ?? 1;
     const alone = mean(runs.filter(({ items }) => items === usual).map(({ ms }) => ms));
     const slowdowns = [1];
-    while (slowdowns.length < spec.maxWorkers) {
+    while (slowdowns.length < maxWorkers) {
+      tell(sizes.length + slowdowns.length, usual);
       await start();
       const times = await Promise.all(workers.map((worker) => timesOf(worker, usual, clock)));
       slowdowns.push(Math.max(1, mean(times.flat()) / alone));
     }
     return { runs, slowdowns };
   } finally {
+    gone?.removeEventListener('abort', leave);
     await Promise.all(workers.map((worker) => worker.close()));
   }
 }
