@@ -30,15 +30,15 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the items of a dead worker do not fail',
-    file: 'src/runtime/engine/stage/stage.ts',
-    find: 'this.#host.onFailed(item, workerLost(this.name, worker, error, wasAlone));',
+    file: 'src/runtime/engine/stage/outcomes.ts',
+    find: 'this.#host.onFailed(item, workerLost(name, worker, error, wasAlone));',
     replace: 'void [item, worker, workerLost];',
     suite: 'faults/service',
     test: 'kill -9 in the middle of a batch',
   },
   {
     bug: 'what was sent ahead to a dead worker is forgotten',
-    file: 'src/runtime/engine/stage/stage.ts',
+    file: 'src/runtime/engine/stage/outcomes.ts',
     find: 'this.#queue.putBack(this.#end(notStarted));',
     replace: 'this.#end(notStarted);',
     suite: 'processes/workers/worker-death',
@@ -112,7 +112,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'retryLost runs the lost items together again',
-    file: 'src/runtime/engine/stage/stage.ts',
+    file: 'src/runtime/engine/stage/outcomes.ts',
     find: 'this.#queue.putBack(this.#end(running.filter(again)), true);',
     replace: 'this.#queue.putBack(this.#end(running.filter(again)), false);',
     suite: 'processes/workers/retry-lost',

@@ -1,22 +1,18 @@
-/**
- * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, and splits their replies
- * into outcomes. The engine decides where an outcome goes.
- */
-import { mayHop, mostRunning, rerunsBatches, roomOf, type StageDefinition } from '../../../config/stage-definition.ts';
+/** One stage: its queue, its batching, its pool. Takes items in, and hands batches to workers. */
+import { mayHop, mostRunning, roomOf, type StageDefinition } from '../../../config/stage-definition.ts';
 import type { Deadline } from '../../../core/clock.ts';
-import type { ModeletError } from '../../../core/errors.ts';
 import type { CheckResult, ModeletDescription, Payload, StageStatus, StageTiming } from '../../../core/model.ts';
 import { StageMeter } from '../../../observe/meters/stage-meter.ts';
-import type { BatchRunReport, WireItem } from '../../../wire/frames/frames.ts';
 import { Description, warningsOf } from '../pools/description.ts';
-import { type Batch, type FreeWorker, type Room, RunTimeout } from '../pools/pool.ts';
+import type { FreeWorker, InputRefusal, Room } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batching.ts';
-import { keepTogether, passedAlong } from './hops.ts';
+import { keepTogether } from './hops.ts';
 import { goesToWorker, type Hop, type Item, isAlone, leavesWorker, NO_HOPS, type RouteStage, runOf } from './item.ts';
+import { Outcomes } from './outcomes.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { NO_CACHE, SingleFlight } from './response-cache.ts';
-import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
+import { dropped, expired, unavailable } from './stage-errors.ts';
 import type { StageHost } from './stage-host.ts';
 import { StageQueue } from './stage-queue.ts';
 
@@ -30,6 +26,7 @@ export class Stage implements RouteStage {
   #definition: StageDefinition;
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
+  readonly #outcomes: Outcomes;
   open = 0;
   #batchNumber = 0;
   readonly #description: Description;
@@ -43,6 +40,8 @@ export class Stage implements RouteStage {
       places: () => this.#pools.ready * this.#definition.modelet.concurrency,
       onChosen: (message) => host.onLog({ level: 'info', message, stage: this.name }),
     });
+    const parts = { host, queue: this.#queue, former: this.#former, recent: this.#recent, meter: this.meter };
+    this.#outcomes = new Outcomes(definition, parts);
     this.#adopt(definition);
     this.#pools = new StagePools(
       definition,
@@ -234,7 +233,7 @@ export class Stage implements RouteStage {
     for (const item of items) goesToWorker(item, alone !== undefined);
     if (alone && this.#queue.hasAlone) this.#gather();
     const { refusalOf } = worker;
-    const valid = refusalOf ? items.filter((item) => this.#isValid(item, refusalOf(item.payload))) : items;
+    const valid = refusalOf ? this.#validOf(items, refusalOf) : items;
     if (valid.length === 0) return true;
     this.#batchNumber += 1;
     const [number, { freeSince }, states] = [this.#batchNumber, this.#former, keys?.statesFor(valid) ?? null];
@@ -245,12 +244,13 @@ export class Stage implements RouteStage {
     return true;
   }
 
-  /** Fails an item whose input must not go to the worker. */
-  #isValid(item: Item, refusal: ModeletError | null): boolean {
-    if (!refusal) return true;
-    refusal.stage = this.name;
-    for (const request of this.#end([item])) this.#host.onFailed(request, refusal);
-    return false;
+  /** Fails the items whose input must not go to the worker. Returns the others. */
+  #validOf(items: readonly Item[], refusalOf: InputRefusal): Item[] {
+    return items.filter((item) => {
+      const refusal = refusalOf(item.payload);
+      if (refusal) this.#outcomes.refused(item, refusal);
+      return !refusal;
+    });
   }
 
   /** Joins the other items that must run alone to the run of one with the same input: it may kill its worker again. */
@@ -274,86 +274,26 @@ export class Stage implements RouteStage {
     for (const { item, error } of aged) this.#host.onFailed(item, error);
   }
 
-  #onReply(batch: Batch<Item>, replies: readonly WireItem[], { runMs, runs }: BatchRunReport, worker: number): void {
-    const now = this.#host.clock.now();
-    this.#recent.ran(runMs, now - batch.dispatchedAt);
-    this.#former.ran(this.#definition.batching, batch.items.length, now - batch.startedAt);
-    this.meter.batchRan(runMs, batch.items.length, runs);
-    // Only the call for all of them failed: alone, each gets its own outcome.
-    const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
-    const again: Item[] = [];
-    batch.items.forEach((item, index) => {
-      const reply = replies[index] as WireItem;
-      this.#queue.keys?.ended(item, reply);
-      if (runsAgain && reply.together) {
-        again.push(item);
-        return;
-      }
-      if (reply.ok) this.#recent.growth.note(item.payload.bytes.byteLength, reply.payload.bytes.byteLength);
-      const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
-      const waitMs = batch.startedAt - item.arrivedAt - batchMs;
-      this.meter.itemWaited(waitMs, batchMs);
-      const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
-      this.#completed(item, reply, item.hops.length === 0 ? [timing] : [timing, ...passedAlong(item, reply)]);
-    });
-    this.#queue.putBack(this.#end(again), true);
-    this.#host.onChange();
-    this.pumpSoon();
-  }
-
-  /** Passes on a worker's answer to an item. @param timings here, and at further stages that it has passed on a host */
-  #completed(item: Item, reply: WireItem, timings: readonly StageTiming[]): void {
-    if (item.run) {
-      this.#singleFlight?.complete(item.run, reply, timings);
-      return;
-    }
-    if (!leavesWorker(item)) return;
-    item.timings.push(...timings);
-    this.#host.onOutcome(item, reply.ok, reply.payload);
-  }
-
-  #onPart(item: Item, part: WireItem, taken: (parts: number) => void): void {
-    item.parts += 1;
-    item.onTaken = taken;
-    this.#host.onPart(item, part);
-  }
-
-  #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
-    const { retryLost } = this.#definition;
-    const wasAlone = running.some(isAlone);
-    // Parts already sent cannot be taken back, so such an item does not run again.
-    const again = (item: Item): boolean => retryLost && !(error instanceof RunTimeout) && !wasAlone && item.parts === 0;
-    this.#queue.putBack(this.#end(notStarted));
-    this.#queue.putBack(this.#end(running.filter(again)), true);
-    for (const item of this.#end(running.filter((item) => !again(item)))) {
-      this.#host.onFailed(item, workerLost(this.name, worker, error, wasAlone));
-    }
-    this.pumpSoon();
-  }
-
-  /** Takes items from a worker. Returns the requests that still wait for them. */
-  #end(items: readonly Item[]): Item[] {
-    return items.flatMap((item) => {
-      this.#host.onStopped(item);
-      this.#queue.keys?.ended(item, null);
-      if (item.run) return this.#singleFlight?.end(item.run) ?? [];
-      return leavesWorker(item) ? [item] : [];
-    });
-  }
-
   #adopt(definition: StageDefinition): void {
     const { ref, cache } = definition;
     this.#definition = definition;
     this.#queue.orderFor(definition, this.#host, () => this.#pump());
     if (cache.entries > 0) this.#singleFlight ??= new SingleFlight(ref, cache, this.#host, this.#queue, this.meter);
     this.#singleFlight?.redefine(cache);
+    this.#outcomes.adopt(definition, this.#singleFlight);
   }
 
   #createPool(definition: StageDefinition): StagePool {
     return this.#host.createPool(definition, {
-      onPart: (item, part, taken) => this.#onPart(item, part, taken),
-      onReply: (batch, replies, run, worker) => this.#onReply(batch, replies, run, worker),
-      onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
+      onPart: (item, part, taken) => this.#outcomes.onPart(item, part, taken),
+      onReply: (batch, replies, run, worker) => {
+        this.#outcomes.onReply(batch, replies, run, worker);
+        this.pumpSoon();
+      },
+      onLost: (running, notStarted, error, worker) => {
+        this.#outcomes.onLost(running, notStarted, error, worker);
+        this.pumpSoon();
+      },
       onEnded: (cause) => this.meter.workerEnded(cause),
       onOwnMetrics: (changes) => {
         const message = this.meter.ownChanged(changes);
