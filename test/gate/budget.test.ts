@@ -1,15 +1,7 @@
 /** From a measurement to how much may be sent. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  budgetOfSaturation,
-  ceilingOf,
-  clampBudget,
-  fits,
-  isOpen,
-  type QuotaRule,
-  quotaOf,
-} from '../../src/gate/admission/budget.ts';
+import { ceilingOf, clampBudget, fits, isOpen, type QuotaRule, quotaOf } from '../../src/gate/admission/budget.ts';
 
 const rule = (baseline: number, change: Partial<QuotaRule> = {}): QuotaRule => ({
   baseline,
@@ -18,6 +10,8 @@ const rule = (baseline: number, change: Partial<QuotaRule> = {}): QuotaRule => (
   ...change,
 });
 const NONE = { atLeastOne: false };
+/** As the sources give it, not clamped. */
+const budgetOfSaturation = (saturation: number): number => 1 - saturation;
 
 test('the example of the specification: F 0.3, B 0.1, five servers of ten give 30', () => {
   assert.equal(quotaOf(rule(0.1), budgetOfSaturation(0.3), 5 * 10), 30);

@@ -22,11 +22,6 @@ export function clampBudget(budget: number): number {
   return Number.isFinite(budget) ? Math.min(1, Math.max(0, budget)) : 0;
 }
 
-/** Returns D = 1 - S, clamped: 0 for a saturation above 1 or not a finite number, 1 for a negative one. */
-export function budgetOfSaturation(saturation: number): number {
-  return clampBudget(1 - saturation);
-}
-
 /** Whether D > B; a gate is closed at equality. */
 export function isOpen(budget: number, baseline: number): boolean {
   return clampBudget(budget) - baseline > EPSILON;

@@ -23,10 +23,6 @@ export class Registry {
     return [...this.#services.values()];
   }
 
-  get(id: string): Service | undefined {
-    return this.#services.get(id);
-  }
-
   /** Matches the services to `runtimes`: keeps unchanged services, starts new ones, drains and closes the rest. */
   reconcile(runtimes: ReadonlyMap<string, RuntimeConfig>, machine: Machine): void {
     for (const [id, service] of this.#services) {
