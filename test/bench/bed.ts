@@ -95,12 +95,12 @@ export class Bed {
   /** Encodes, submits and decodes a message like a pipeline node. `settled` gets the result or an Error. */
   send(entry: string, value: unknown, settled: (result: unknown) => void, options: SendOptions = {}): void {
     const { timeoutMs = 0, patient = true } = options;
-    this.service.submit({
+    this.service.desk.submit({
       entry,
       requestId: '',
       gateMs: 0,
       payload: encodePayload(value, { blame: 'invalid_input', maxBytes: this.service.config.maxPayloadBytes }),
-      deadline: this.service.deadlineFor(timeoutMs),
+      deadline: this.service.desk.deadlineFor(timeoutMs),
       priority: 0,
       patient,
       group: 0,

@@ -25,16 +25,18 @@ function sleeper(ms: number): HostedStageSpec['service'] {
   let freeAt = 0;
   let requests = 0;
   return {
-    submit({ payload, onSettled }: SubmitRequest): number {
-      freeAt = Math.max(freeAt, performance.now()) + ms;
-      setTimeout(
-        () => onSettled({ outcome: { ok: true, value: payload }, timings: [], gathered: null }),
-        freeAt - performance.now(),
-      );
-      requests += 1;
-      return requests;
+    desk: {
+      submit({ payload, onSettled }: SubmitRequest): number {
+        freeAt = Math.max(freeAt, performance.now()) + ms;
+        setTimeout(
+          () => onSettled({ outcome: { ok: true, value: payload }, timings: [], gathered: null }),
+          freeAt - performance.now(),
+        );
+        requests += 1;
+        return requests;
+      },
+      abandon(): void {},
     },
-    abandon(): void {},
     actOnStage(): void {},
     check: () => Promise.resolve([]),
   };

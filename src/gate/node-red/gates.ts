@@ -64,7 +64,7 @@ export class Gates implements GatePort {
     const host = this.#hosts.get(id);
     if (!host) return undefined;
     const { gate, deployed } = host;
-    const count = (error: ModeletError): void => this.#serviceOf(deployed)?.countRefused(error);
+    const count = (error: ModeletError): void => this.#serviceOf(deployed)?.desk.countRefused(error);
     return { gate, deployed, leases: this.#leases, count };
   }
 

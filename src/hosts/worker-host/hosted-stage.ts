@@ -55,7 +55,9 @@ export interface HostedStageSpec {
   readonly host: string;
   readonly link: BrokerLink;
   readonly registry: RemoteRegistry;
-  readonly service: Pick<Service, 'submit' | 'abandon' | 'actOnStage' | 'check'>;
+  readonly service: Pick<Service, 'actOnStage' | 'check'> & {
+    readonly desk: Pick<Service['desk'], 'submit' | 'abandon'>;
+  };
   onLog(record: LogRecord): void;
 }
 
@@ -212,7 +214,7 @@ export class HostedStage {
     const { service } = this.#spec;
     const { id, payload, deadline, priority, key, cost, meta } = item;
     try {
-      const request = service.submit({
+      const request = service.desk.submit({
         requestId: `${held.id}:${id}`,
         // Patient: its runtime sends no more than the hosts can hold.
         ...{ gateMs: 0, entry, payload, deadline, priority, patient: true, group: 0, key, cost, meta },
@@ -269,7 +271,7 @@ export class HostedStage {
     const error = new ModeletError('dropped', why);
     for (const item of items) {
       const request = held?.requests.get(item);
-      if (request !== undefined) this.#spec.service.abandon(request, error);
+      if (request !== undefined) this.#spec.service.desk.abandon(request, error);
     }
   }
 

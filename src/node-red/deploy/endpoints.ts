@@ -90,8 +90,8 @@ export function entryTerms(
       const held = service?.config.holdOnDeploy ?? gate !== undefined;
       const own = service && access.of(service).origins;
       const origins = own?.areSet ? own : undefined;
-      const countRefused = (error: ModeletError): void => service?.countRefused(error);
-      const countUnwritten = (error: ModeletError): void => service?.countUnwritten(error, id);
+      const countRefused = (error: ModeletError): void => service?.desk.countRefused(error);
+      const countUnwritten = (error: ModeletError): void => service?.desk.countUnwritten(error, id);
       return [id, { held, maxBytes, countRefused, countUnwritten, origins }];
     }),
   );

@@ -121,7 +121,7 @@ export class CompiledHost {
       clients: clients.areNeeded ? clients : null,
       origins: isDecided ? this.#originsOf(origins) : null,
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
-      runtime: new DeskEndpoint(service, spec, new EndpointOfFlow(behind)),
+      runtime: new DeskEndpoint(service.desk, spec, new EndpointOfFlow(behind)),
       stageNames,
     };
     return serve(hosted, headers);

@@ -61,7 +61,7 @@ export class PipelineRequest {
     this.#entry = entry;
     this.#deployed = deployed;
     this.#msg = msg;
-    this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
+    this.#trace = continueTrace(msg, deployed.service.desk.deadlineFor(timeoutOf(msg, deployed.service.config)));
     this.#leases = holdLeases(context.gates(), msg);
     this.#traced = context.tracing()?.begin(msg.req) ?? null;
     this.#results = new ResultDelivery(context, deployed, msg, this.#trace);
@@ -95,7 +95,7 @@ export class PipelineRequest {
       const key = route.keyBy === '' ? null : messageKey(RED, this.#msg, route.keyBy);
       const meta = this.#meta(wantsMeta, key, maxBytes - payload.bytes.byteLength);
       let stopWatching = (): void => {};
-      this.#id = service.submit({
+      this.#id = service.desk.submit({
         entry: this.#entry.id,
         requestId: this.#trace.requestId,
         gateMs: this.#trace.gateMs,
@@ -131,7 +131,7 @@ export class PipelineRequest {
     } catch (thrown) {
       const error = asModeletError(thrown, 'invalid_input');
       // The service counts its own refusals.
-      if (isOfRequest(error.code)) service.countRefused(error);
+      if (isOfRequest(error.code)) service.desk.countRefused(error);
       this.#refused(error);
     }
   }
@@ -175,7 +175,7 @@ export class PipelineRequest {
   }
 
   #abandon(error: ModeletError): void {
-    if (this.#state === 'open' || this.#state === 'answered') this.#deployed.service.abandon(this.#id, error);
+    if (this.#state === 'open' || this.#state === 'answered') this.#deployed.service.desk.abandon(this.#id, error);
   }
 
   /** Call after a deploy: ends the request at once if no node is left to send its result on. */

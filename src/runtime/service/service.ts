@@ -6,17 +6,10 @@ import { join } from 'node:path';
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { formatListen } from '../../config/formats/listen.ts';
 import { type PlannedStage, type RowTerms, rowTerms, type StageDefinition } from '../../config/stage-definition.ts';
-import { type Clock, type Deadline, deadlineAfter, systemClock } from '../../core/clock.ts';
+import { type Clock, deadlineAfter, systemClock } from '../../core/clock.ts';
 import type { ListenerSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type {
-  LogRecord,
-  ModeletDescription,
-  Payload,
-  RequestNumber,
-  StageAction,
-  StageLoad,
-} from '../../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload, StageAction, StageLoad } from '../../core/model.ts';
 import type { ClientReadings, FailureCount, RequestReading } from '../../core/readings.ts';
 import { isVersionAction } from '../../core/versions.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -26,7 +19,7 @@ import type { Measurement } from '../../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
 import { killGroup } from '../../process/parent/launch.ts';
 import { AdmissionQueue } from '../desk/admission-queue.ts';
-import { Desk, type DeskHost, type SubmitRequest, shuttingDown } from '../desk/desk.ts';
+import { Desk, type DeskHost, shuttingDown } from '../desk/desk.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
@@ -70,7 +63,8 @@ export class Service {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #pins: RuntimePins;
-  readonly #desk: Desk<RouteEntry>;
+  /** Takes the requests that come through this process. */
+  readonly desk: Desk<RouteEntry>;
   readonly #admissionQueue: AdmissionQueue;
   readonly #client: EngineClient;
   readonly #planner: Planner = new Planner();
@@ -94,9 +88,9 @@ export class Service {
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
     const { barred } = this.#pins;
     const terms = { capacity: config.capacity, barred, maxHeldBytes: config.maxQueueBytes / 2 };
-    this.#desk = new Desk(terms, this.#deskHost(), clock);
+    this.desk = new Desk(terms, this.#deskHost(), clock);
     this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
-      this.#desk.sent(item.id);
+      this.desk.sent(item.id);
       this.#client.submit(item);
     });
     const { launcher } = machine;
@@ -120,13 +114,13 @@ export class Service {
     });
     this.#client = new EngineClient(boot, this.#pins.engine, {
       onOutcomes: (items) => {
-        for (const item of items) this.#desk.settle(item);
+        for (const item of items) this.desk.settle(item);
       },
       onParts: (parts) => {
-        for (const item of parts) this.#desk.part(item);
+        for (const item of parts) this.desk.part(item);
       },
       onTaps: (items) => {
-        for (const item of items) this.#desk.tap(item);
+        for (const item of items) this.desk.tap(item);
       },
       onRecalled: (inputs) => this.#lastInputs.take(inputs),
       onLost: (error) => this.#engineLost(error),
@@ -160,9 +154,9 @@ export class Service {
   apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[], listener: ListenerSpec | null = null): void {
     const plan = this.#planner.compile(stages, routes, listener);
     const { count, handedOver } = this.#deploys;
-    this.#deploys = { count: count + 1, handedOver: handedOver + this.#desk.backlog };
+    this.#deploys = { count: count + 1, handedOver: handedOver + this.desk.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
-    this.#desk.failedRequests.keep(this.#planner.entries);
+    this.desk.failedRequests.keep(this.#planner.entries);
     this.#read.deployed(plan.stages, this.#counted);
     const records = this.#shares.deployed(plan);
     this.#client.apply(plan, this.#admissionQueue.routes);
@@ -179,37 +173,8 @@ export class Service {
     this.#client.publishApi(openapi);
   }
 
-  /**
-   * Opens a request and sends it, or queues it at the entrance. Calls `onSettled` exactly once, later.
-   * @throws ModeletError if the request is refused: `capacity_exceeded`, `shutting_down`, `config_invalid`, or
-   * `engine_lost` while the engine does not start.
-   */
-  submit(request: SubmitRequest): RequestNumber {
-    return this.#desk.submit(request);
-  }
-
-  /** Lets a request in that is held. No effect if it has settled. */
-  enter(id: RequestNumber): void {
-    this.#desk.enter(id);
-  }
-
   log(record: LogRecord): void {
     this.#log.write(record);
-  }
-
-  /** Counts a request that failed before it could be submitted. */
-  countRefused(error: ModeletError): void {
-    this.#desk.countRefused(error);
-  }
-
-  /** Counts a result that its client could not get, because no answer can hold it. */
-  countUnwritten(error: ModeletError, entry: string): void {
-    this.#desk.countUnwritten(error, entry);
-  }
-
-  /** Settles a request early and cancels it in the engine. No effect if the request has settled. */
-  abandon(id: RequestNumber, error: ModeletError): void {
-    this.#desk.abandon(id, error);
   }
 
   /** Returns the id of the node that a number stands for in taps and gather reports, even if a later deploy removed it. */
@@ -232,7 +197,7 @@ export class Service {
     if (stage === undefined) return;
     if (action === 'reset') {
       const error = new ModeletError('dropped', 'reset', { stage: this.stage(stage)?.name ?? '' });
-      for (const id of this.#admissionQueue.waitingAt(stage)) this.abandon(id, error);
+      for (const id of this.#admissionQueue.waitingAt(stage)) this.desk.abandon(id, error);
     }
     if (isVersionAction(action)) this.#shares.act(this.#planner.plan, stage, action);
     this.#client.actOnStage(stage, action);
@@ -277,10 +242,6 @@ export class Service {
     return this.#checks.check();
   }
 
-  deadlineFor(timeoutMs: number): Deadline {
-    return this.#desk.deadlineFor(timeoutMs);
-  }
-
   /**
    * Refuses new requests, lets open requests finish, answers the rest with `shutting_down`, and ends all processes,
    * all within `closeMs`. If `drain` is false, answers open requests at once. Idempotent.
@@ -301,7 +262,7 @@ export class Service {
 
   #snapshot({ counts, late }: RequestReading): RuntimeSnapshot {
     const now = this.#clock.now();
-    const { backlog, capacity } = this.#desk;
+    const { backlog, capacity } = this.desk;
     const { plan } = this.#planner;
     const shown = {
       id: this.id,
@@ -314,7 +275,7 @@ export class Service {
       lateOutcomes: late,
       clients: addReadings(this.#host.clientsOf?.(this) ?? {}, this.#told.clients),
       deploys: this.#deploys,
-      slowest: this.#desk.slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
+      slowest: this.desk.slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pins.warnings,
     };
@@ -342,12 +303,12 @@ export class Service {
 
   /** Failures by the names that their stages had then. */
   get #counted(): readonly FailureCount[] {
-    return addFailures(this.#desk.failedRequests.list(), this.#told.failures);
+    return addFailures(this.desk.failedRequests.list(), this.#told.failures);
   }
 
   /** All requests so far: those that came through Node-RED, and those at the engine's listener. */
   get #requests(): RequestReading {
-    return addReadings(this.#desk.read(), this.#told.requests);
+    return addReadings(this.desk.read(), this.#told.requests);
   }
 
   #deskHost(): DeskHost<RouteEntry> {
@@ -380,19 +341,19 @@ export class Service {
     this.#told.engineLost();
     if (this.#state.tag === 'closing') {
       this.#checks.fail(shuttingDown());
-      this.#desk.failAll(shuttingDown);
+      this.desk.failAll(shuttingDown);
       return;
     }
     const lost = (): ModeletError => this.#client.lost('the engine died', error);
     this.#checks.fail(lost());
     // Requests that wait at the entrance were not in the dead engine. They go to the next one.
-    this.#desk.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id) && !this.#desk.isHeld(id));
+    this.desk.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id) && !this.desk.isHeld(id));
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {
     const deadline = deadlineAfter(this.#clock, closeMs);
     this.#client.stopListening();
-    await this.#desk.close(drain ? deadline - CLOSE_RESERVE_MS : null);
+    await this.desk.close(drain ? deadline - CLOSE_RESERVE_MS : null);
     await this.#client.close(deadline);
     await this.#pins.release();
   }

@@ -57,7 +57,7 @@ describe('a stage that keeps results', () => {
     const second = service.ask('held');
     const late = service.ask('held', { timeoutMs: 40 });
     await counted(held, [0, 1, 2]);
-    service.service.abandon(first.id, new ModeletError('cancelled', 'gone'));
+    service.service.desk.abandon(first.id, new ModeletError('cancelled', 'gone'));
     assert.equal((await first.answer).code, 'cancelled');
     assert.equal((await late.answer).code, 'deadline_exceeded');
     release(folder, 'held');

@@ -136,7 +136,7 @@ for (const { name, stage, skip = false } of WORKERS) {
     test('aborts abandoned calls, and goes on with the others', async (t) => {
       const bed = await serveCalls(t, stage);
       const [cancelled, kept] = (await holdMany(bed, 2)) as [Asked, Asked];
-      bed.service.service.abandon(cancelled.id, gone);
+      bed.service.service.desk.abandon(cancelled.id, gone);
       assert.equal((await cancelled.answer).code, 'cancelled');
       assert.equal((await bed.service.answer('held too long', { timeoutMs: 300 })).code, 'deadline_exceeded');
       await running(bed, 1);
@@ -171,7 +171,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.deepEqual((await bed.service.answer('sleep')).code, 'ok');
       release(bed.folder, 'parts b');
       assert.equal((await asked[1].answer).code, 'ok');
-      bed.service.service.abandon(asked[2].id, gone);
+      bed.service.service.desk.abandon(asked[2].id, gone);
       await running(bed, 1);
       release(bed.folder, 'parts a');
       assert.equal((await asked[0].answer).code, 'ok');
@@ -202,6 +202,6 @@ test('an unread result in parts holds only its own place', async (t) => {
   const unread = service.ask({ endless: true }, { onPart: () => new Promise(() => {}) });
   await until('it runs', () => service.stage('parts').busy === 1);
   assert.deepEqual(await service.value({ to: 1 }), [{ index: 0, pid: service.pids('parts')[0] }]);
-  service.service.abandon(unread.id, gone);
+  service.service.desk.abandon(unread.id, gone);
   await until('its place is free', () => service.stage('parts').busy === 0);
 });

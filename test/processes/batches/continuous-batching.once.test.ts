@@ -117,7 +117,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       await joined(bed, 'cancelled');
       open(bed, 0);
       assert.ok((await begun(bed, 1)).includes('cancelled'));
-      bed.service.service.abandon(cancelled.id, GONE);
+      bed.service.service.desk.abandon(cancelled.id, GONE);
       assert.equal((await late.answer).code, 'deadline_exceeded');
       // Their requests have ended here; the worker learns that in the middle of the step.
       await until('both have given their places back', () => bed.service.stage('s').busy === 1);
@@ -137,7 +137,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.equal((await bed.service.answer('another 200 plain')).value, 'made another');
       const steps = stepsOf(bed).filter((step) => step.includes('stalled')).length;
       assert.ok(steps < 100, `${steps} steps were for the client that does not read`);
-      bed.service.service.abandon(stalled.id, GONE);
+      bed.service.service.desk.abandon(stalled.id, GONE);
       await until('its place is free', () => bed.service.stage('s').busy === 0);
     });
 

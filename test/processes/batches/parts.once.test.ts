@@ -91,7 +91,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       take();
       await comes(2 * MOST_UNDER_WAY);
       assert.ok(callsIn(folder).length <= 2 * MOST_UNDER_WAY + 2, 'no more were made than that');
-      service.service.abandon(asked.id, gone());
+      service.service.desk.abandon(asked.id, gone());
       await isClosed(made);
       assert.equal((await asked.answer).code, 'cancelled');
       assert.equal((await service.answer({ to: 1 })).code, 'ok', 'the worker serves on');
@@ -124,7 +124,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       await until('another worker serves', () => made.service.stage('parts').workers[0]?.restarts !== restarts);
       const before = made.parts.length;
       await until('more parts come', () => made.parts.length > before + 3 * MOST_UNDER_WAY);
-      made.service.service.abandon(asked.id, gone());
+      made.service.service.desk.abandon(asked.id, gone());
       await isClosed(made);
     });
   });

@@ -100,7 +100,7 @@ async def predict(value):
     await service.ready();
     const [gone, next] = [service.ask(10), service.answer(0.01)];
     await until('the first runs', () => callsIn(folder).length > 0);
-    service.service.abandon(gone.id, new ModeletError('cancelled', 'the caller went away'));
+    service.service.desk.abandon(gone.id, new ModeletError('cancelled', 'the caller went away'));
     assert.equal((await gone.answer).code, 'cancelled');
     assert.equal((await next).value, 0.01);
   });

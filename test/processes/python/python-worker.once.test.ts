@@ -182,7 +182,7 @@ def predict(value, ctx):
     const ahead = service.ask('cancelled');
     await until('one was sent ahead', () => service.stage('model').items > before);
     const late = service.ask('late', { timeoutMs: 100 });
-    service.service.abandon(ahead.id, new ModeletError('cancelled', 'the caller went away'));
+    service.service.desk.abandon(ahead.id, new ModeletError('cancelled', 'the caller went away'));
     assert.equal((await ahead.answer).code, 'cancelled');
     assert.equal((await late.answer).code, 'deadline_exceeded');
     writeFileSync(join(folder, 'open'), '');

@@ -108,7 +108,7 @@ describe('worker threads', () => {
       const running = await hold({ service, folder }, name);
       const ahead = service.ask('ahead');
       await until('one was sent ahead', () => service.stage('gate').items > before);
-      service.service.abandon(ahead.id, new ModeletError('cancelled', 'the caller went away'));
+      service.service.desk.abandon(ahead.id, new ModeletError('cancelled', 'the caller went away'));
       // Behind the cancellation on the same way: when this has arrived, so has that.
       const behind = service.ask('behind');
       await until('the engine has it', () => {

@@ -124,7 +124,7 @@ describe('a cancelled request', () => {
     const running = await hold(gate, 'held');
     const [cancelled, kept] = [gate.service.ask('cancelled'), gate.service.ask('kept')] as const;
     await queued(gate, 2);
-    gate.service.service.abandon(cancelled.id, gone());
+    gate.service.service.desk.abandon(cancelled.id, gone());
     assert.equal((await cancelled.answer).code, 'cancelled');
     await queued(gate, 1);
     const instead = gate.service.ask('instead');
@@ -138,7 +138,7 @@ describe('a cancelled request', () => {
     const gate = await gated(t);
     const early = gate.service.ask('early');
     const kept = gate.service.ask('kept');
-    gate.service.service.abandon(early.id, gone());
+    gate.service.service.desk.abandon(early.id, gone());
     assert.equal((await kept.answer).code, 'ok');
     assert.equal((await gate.service.answer('last')).code, 'ok');
     assert.deepEqual(callsIn(gate.folder), ['kept', 'last']);
@@ -161,7 +161,7 @@ describe('a cancelled request', () => {
       const running = await hold({ service, folder }, held);
       const ahead = service.ask('ahead');
       await until('it was sent ahead', () => service.stage('stage').items > before);
-      service.service.abandon(ahead.id, gone());
+      service.service.desk.abandon(ahead.id, gone());
       assert.equal((await ahead.answer).code, 'cancelled');
       // Behind the cancel on the same way: when this has arrived, so has that.
       const behind = service.ask('behind');
@@ -185,7 +185,7 @@ describe('a cancelled request', () => {
     await gate.service.ready();
     const batch = ['held', 'cancelled', 'kept'].map((name) => gate.service.ask(name));
     await until('the batch runs', () => callsIn(gate.folder).length === 1);
-    gate.service.service.abandon(batch[1]?.id ?? 0, gone());
+    gate.service.service.desk.abandon(batch[1]?.id ?? 0, gone());
     release(gate.folder, 'held');
     const codes = await Promise.all(batch.map(async ({ answer }) => (await answer).code));
     assert.deepEqual(codes, ['ok', 'cancelled', 'ok']);
