@@ -205,7 +205,8 @@ test('the test button of a gate reads its source once with the values in the dia
   await session.inEditor(flows('tried'), async (editor) => {
     await editor.open('tried');
     const form = new Form(editor);
-    await form.set({ source: 'prometheus', url: address(), query: '0.7', token: 'wrong', value: 'saturation' });
+    const source = { source: 'prometheus', url: address(), query: '0.7', token: 'wrong', value: 'saturation' };
+    await form.set({ ...source, timeoutMs: '60000' });
     const reading = editor.page.locator('#modelet-gate-reading');
     const button = editor.page.locator('#modelet-gate-test');
     await button.click();

@@ -215,11 +215,13 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     await arrived(keyed, 3);
     sendAll(red, 'killed', [1, 2, 3]);
     await until('the first runs', async () => (await gate.entered()).length > 0);
+    // Before the first is killed: requests wait only some seconds for a host, and a slow machine starts none in that time.
+    bed.host(t);
+    for (const id of ['killed', 'keyed-2']) await bed.ready(id, 2);
     for (const payload of [1, 2, 3]) for (const topic of ['a', 'b', 'c']) red.send('keyed-2', { topic, payload });
     one.child.kill('SIGKILL');
     await one.ended;
     await gate.open();
-    bed.host(t);
     assert.deepEqual((payloads(await arrived(out, 3)) as number[]).sort(), [1, 2, 3]);
     await arrived(keyed, 12);
     for (const noted of byKey(keyed).values()) {
