@@ -59,8 +59,8 @@ describe('deploys of flows of many shapes', () => {
       upstream.keepAliveTimeout = 0;
       await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
       const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
-      // The clients of several shapes keep a slow machine busy for long.
-      const limit = { timeoutMs: String(PATIENCE_MS) };
+      // The clients of several shapes keep a slow machine busy for long. A runtime must not give up before they do.
+      const limit = { timeoutMs: String(2 * PATIENCE_MS) };
       flows = [
         ...QUICK_START,
         runtime('runtime', limit),
@@ -78,6 +78,16 @@ describe('deploys of flows of many shapes', () => {
     upstream.close();
   });
 
+  /** Says where requests are that have not been answered: those that the runtimes have open, and those in queues or runs. */
+  async function whereabouts(): Promise<string> {
+    const { runtimes } = await red.snapshot();
+    const told = runtimes.map(({ id, backlog, lateOutcomes, stages }) => {
+      const busy = stages.filter(({ queue, busy }) => queue + busy > 0);
+      return { id, backlog, lateOutcomes, stages: busy.map(({ name, queue, busy }) => ({ name, queue, busy })) };
+    });
+    return JSON.stringify(told);
+  }
+
   /** Resolves with anything that is not the answer, in words. */
   function post({ path, body, isAnswer, name }: Endpoint, n: number): Promise<string[]> {
     return new Promise((resolve) => {
@@ -94,7 +104,10 @@ describe('deploys of flows of many shapes', () => {
           else wrong(`${response.statusCode} ${text}`);
         });
       });
-      const patience = setTimeout(() => sent.destroy(new Error('no answer')), PATIENCE_MS);
+      const patience = setTimeout(
+        async () => sent.destroy(new Error(`no answer; ${await whereabouts()}`)),
+        PATIENCE_MS,
+      );
       sent.on('error', (error) => {
         clearTimeout(patience);
         wrong(error.message);
