@@ -108,12 +108,12 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
 
   test('times out while the server hangs, and comes over a new connection when it goes on', async (t) => {
     await redis.run('SET', 'load', '0.5');
-    const reading = source(t, { timeoutMs: 300 });
+    const reading = source(t, { timeoutMs: 1000 });
     await sampleWhen(reading, 'it is connected', () => true);
     const before = await connections(1);
     redis.pause();
     try {
-      await reasonWhen(reading, /^no answer within 300 ms$/);
+      await reasonWhen(reading, /^no answer within 1000 ms$/);
     } finally {
       redis.resume();
     }
