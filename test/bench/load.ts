@@ -103,7 +103,7 @@ export interface Offered {
 export async function openLoop(
   send: Send,
   makeValue: () => unknown,
-  load: { readonly perSecond: number; readonly seconds: number },
+  load: { readonly perSecond: number; readonly seconds: number; readonly isRandom?: boolean },
 ): Promise<Offered> {
   const ms: number[] = [];
   const startedAt = performance.now();
@@ -124,9 +124,10 @@ export async function openLoop(
       }
     });
   const requests: Promise<void>[] = [];
+  let dueAt = startedAt;
   for (let now = startedAt; now < countedUntil; now = performance.now()) {
-    const due = ((now - startedAt) / 1000) * load.perSecond;
-    while (requests.length < due) requests.push(request());
+    for (; dueAt < now; dueAt += ((load.isRandom ? -Math.log(1 - Math.random()) : 1) * 1000) / load.perSecond)
+      requests.push(request());
     await sleep(1);
   }
   await Promise.all(requests);

@@ -21,6 +21,7 @@ import { type Budget, budgetTable, type Part, renderTable, type Scale } from './
 import { responsiveness } from './responsiveness.ts';
 import { routes } from './routes.ts';
 import { seedWorkload } from './seed-workload.ts';
+import { sizing } from './sizing.ts';
 import { streams } from './streams.ts';
 import { workerHosts } from './worker-hosts.ts';
 
@@ -41,6 +42,7 @@ const PARTS: readonly Part[] = [
   streams,
   lengths,
   pictures,
+  sizing,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
