@@ -174,7 +174,7 @@ describe('every error', () => {
     [
       ['modelet_failed', { sent: { error: 'boom in /a/b/c.js' } }, 500],
       ['invalid_input', { sent: { error: 'no', code: 'invalid_input' } }, 422],
-      ['deadline_exceeded', { sent: { ms: 2000 }, headers: { timeout: '400' } }, 408],
+      ['deadline_exceeded', { sent: { ms: 60_000 }, headers: { timeout: '400' } }, 408],
       ['worker_lost', { sent: { exit: true } }, 503],
       ['bad_batch_length', { sent: {}, kind: '/batched' }, 500],
       ['invalid_input with details', { sent: { n: 'one' }, kind: '/checked' }, 422],
@@ -208,7 +208,7 @@ describe('a result in parts', () => {
     ['a part that no answer can hold', { parts: ['1', unwritable] }, one],
     ['an error before the first part', { parts: [], late: 'no' }, all],
     ['an error half way, with details', { parts: ['1'], late: 'no' }, all],
-    ['a deadline half way', { parts: ['"x".repeat(100000)'], ms: 1200 }, one],
+    ['a deadline half way', { parts: ['"x".repeat(100000)'], ms: 60_000 }, one],
     ['a worker that dies half way', { parts: ['1'], exit: true }, one],
   ];
   for (const [name, sent, accepts] of rows) {
