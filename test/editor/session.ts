@@ -67,10 +67,14 @@ export function startSession({ completesCode = false, hasHub = false, ...options
     [nodeRed, { context }] = await Promise.all([NodeRedWithEditor.start({ ...options, settings }), browser]);
   });
   after(async () => {
-    await idle?.close();
-    await nodeRed?.stop();
-    await models?.hub.close();
-    if (models) rmSync(models.folder, { recursive: true, force: true });
+    try {
+      await idle?.close();
+      await nodeRed?.stop();
+    } finally {
+      // The process would not end while the hub listens.
+      await models?.hub.close();
+      if (models) rmSync(models.folder, { recursive: true, force: true });
+    }
   });
 
   async function open(token?: string): Promise<EditorPage> {
