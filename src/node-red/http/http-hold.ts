@@ -7,7 +7,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
-import { asModeletError, type ModeletError } from '../../core/errors.ts';
+import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { HttpInNode } from '../../flow/graph.ts';
 import { originForm, unescapedPath } from '../../http/request-head.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
@@ -23,7 +23,7 @@ type HoldHandler = (request: HttpRequest, response: HttpResponse, next: () => vo
 
 type HoldState =
   | { readonly tag: 'open' }
-  | { readonly tag: 'holding'; readonly held: Set<() => void> }
+  | { readonly tag: 'holding'; readonly held: (() => void)[] }
   | { readonly tag: 'closed'; readonly error: ModeletError };
 
 interface Address {
@@ -44,7 +44,8 @@ type PathPositions = Uint8Array;
 type Part = (starts: PathPositions, path: string) => PathPositions;
 
 const MOST_HELD = 1000;
-const LONGEST_HOLD_MS = 15_000;
+/** A deploy seldom takes longer. */
+const AGAIN = { retryAfterSeconds: 1 };
 
 export class HttpHold {
   readonly #clients: HttpClients;
@@ -88,8 +89,9 @@ export class HttpHold {
     this.#bodies.install((request) => this.#isOurs(request));
   }
 
+  /** Holds requests until `open` or `close`, one of which must follow: no request has a separate time limit here. */
   hold(): void {
-    if (this.#state.tag !== 'holding') this.#state = { tag: 'holding', held: new Set() };
+    if (this.#state.tag !== 'holding') this.#state = { tag: 'holding', held: [] };
   }
 
   /** Lets all requests through; held requests go first. */
@@ -105,7 +107,7 @@ export class HttpHold {
   #leave(next: HoldState): void {
     const held = this.#state.tag === 'holding' ? this.#state.held : [];
     this.#state = next;
-    for (const release of [...held]) release();
+    for (const release of held) release();
   }
 
   #handle(request: HttpRequest, response: HttpResponse, next: () => void): void {
@@ -184,26 +186,13 @@ export class HttpHold {
       next();
     } else if (this.#state.tag === 'closed') {
       answerError(request.headers, response, this.#state.error);
+    } else if (this.#state.held.length < MOST_HELD) {
+      this.#state.held.push(() => this.#handle(request, response, next));
     } else {
-      this.#wait(this.#state.held, () => this.#handle(request, response, next), next);
+      const error = new ModeletError('capacity_exceeded', 'too many requests came during a deploy', AGAIN);
+      endpoint.countRefused(error);
+      answerError(request.headers, response, error);
     }
-  }
-
-  #wait(held: Set<() => void>, again: () => void, giveUp: () => void): void {
-    if (held.size >= MOST_HELD) {
-      giveUp();
-      return;
-    }
-    const timer = setTimeout(() => {
-      held.delete(release);
-      giveUp();
-    }, LONGEST_HOLD_MS).unref();
-    const release = (): void => {
-      clearTimeout(timer);
-      held.delete(release);
-      again();
-    };
-    held.add(release);
   }
 }
 

@@ -1,11 +1,14 @@
-/** Messages that wait while a deploy replaces nodes: none of them keeps the others from going on. */
+/** Messages and HTTP requests that wait while a deploy replaces nodes: none of them keeps the others from going on. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endpoint, func, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { type FlowNode, NodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 
-test('a message that cannot be taken holds up neither the others nor the HTTP requests', async () => {
+/** HTTP requests that a deploy holds. */
+const MOST_HELD = 1000;
+
+test('a message that cannot be taken holds up neither the others nor the HTTP requests, of which many wait', async () => {
   const hooks: { listens?: true; closed?: () => void } = {};
   const waits = `
     const hooks = global.get('hooks');
@@ -15,9 +18,13 @@ test('a message that cannot be taken holds up neither the others nor the HTTP re
   try {
     const flows = (version: number): FlowNode[] => [
       TAB,
-      runtime(),
+      runtime('runtime', { capacity: String(2 * MOST_HELD) }),
       ...endpoint('/double', 'double'),
       stage('double', 'return 2 * input.n;', 'collector /double'),
+      httpIn('in', '/through', 'pass'),
+      func('pass', 'return msg;', 'through'),
+      stage('through', 'return 3 * input.n;', 'out', { capacity: String(2 * MOST_HELD) }),
+      httpOut('out'),
       func('slow', `${waits} // ${version}`, []),
     ];
     await nodeRed.deployReady(flows(1));
@@ -28,8 +35,18 @@ test('a message that cannot be taken holds up neither the others nor the HTTP re
     const answered = nodeRed.post('/double', { n: 2 });
     // Cannot be given a request's id.
     nodeRed.send('double', Object.freeze({ _msgid: 'frozen', payload: 1 }));
+    const refused: (string | null)[] = [];
+    const others = Array.from({ length: MOST_HELD + 5 }, async () => {
+      const response = await nodeRed.post('/through', { n: 1 });
+      if (response.status === 429) refused.push(response.headers.get('Retry-After'));
+      return [response.status, response.status === 429 ? null : await response.json()];
+    });
+    await until('those that find no room are told to come back', () => refused.length === 5);
     hooks.closed?.();
     await deployed;
+    assert.deepEqual(refused, Array(5).fill('1'));
+    const served = (await Promise.all(others)).filter(([status]) => status !== 429);
+    assert.deepEqual(served, Array(MOST_HELD).fill([200, 3]));
     assert.equal(await (await answered).json(), 4);
     assert.equal(await (await nodeRed.post('/double', { n: 3 })).json(), 6);
   } finally {
