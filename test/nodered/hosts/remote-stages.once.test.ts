@@ -197,9 +197,10 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     const last = [...byKey(keyed).values()].map((noted) => noted.at(-1) as Noted);
     assert.equal(new Set(last.map(({ engine }) => engine)).size, 1, 'the other host has all keys');
     assert.equal(last.filter(({ all }) => all.length === 11).length, 4, 'and the states of those that it had');
-    const { runtimes } = await red.snapshot();
-    const stages = runtimes.flatMap((runtime) => runtime.stages);
-    assert.equal(stages.find(({ id }) => id === 'keyed')?.keys?.lost, 4);
+    await until('the engine has reported the states that are lost', async () => {
+      const { runtimes } = await red.snapshot();
+      return runtimes.flatMap(({ stages }) => stages).find(({ id }) => id === 'keyed')?.keys?.lost === 4;
+    });
   });
 
   test('a host that is killed costs its items at most, and with retryLost not even them', async (t) => {
