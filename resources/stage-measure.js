@@ -73,19 +73,10 @@
     return text === '' ? null : value;
   }
 
-  /** Mean time of a run by the size of its batch, smallest first. */
-  function meansOf(runs) {
-    const sizes = [...new Set(runs.map(({ items }) => items))];
-    return sizes.map((items) => {
-      const times = runs.filter((run) => run.items === items).map(({ ms }) => ms);
-      return { items, ms: times.reduce((sum, ms) => sum + ms, 0) / times.length };
-    });
-  }
-
   /** All that a measurement says about a rate; `isBatched`: whether a batcher can hold what is proposed. */
   function judge({ runs, slowdowns }, { rate: given, goal }, isBatched) {
-    const { fittedCost, usualRate, sizingsFor, proposed, replaysOf } = window.modelet.sizing;
-    const means = meansOf(runs);
+    const { fittedCost, meanRuns, usualRate, sizingsFor, proposed, replaysOf } = window.modelet.sizing;
+    const means = meanRuns(runs);
     const largest = Math.max(...means.map(({ items }) => items));
     const rate = given ?? usualRate(fittedCost(runs), largest);
     const all = sizingsFor({ runs, slowdowns }, rate, largest);

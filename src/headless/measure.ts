@@ -2,7 +2,15 @@
 import { modulesFolder, userFolder } from '../config/folders.ts';
 import { asError } from '../core/errors.ts';
 import { figure, percent } from '../core/figures.ts';
-import { fittedCost, proposed, type Sizing, type StageRuns, sizingsFor, usualRate } from '../core/queues/sizing.ts';
+import {
+  fittedCost,
+  meanRuns,
+  proposed,
+  type Sizing,
+  type StageRuns,
+  sizingsFor,
+  usualRate,
+} from '../core/queues/sizing.ts';
 import { planModelet } from '../flow/plan.ts';
 import type { Machine } from '../runtime/service/runtime-pins.ts';
 import { measureStage } from '../runtime/service/trial/measure.ts';
@@ -52,16 +60,12 @@ export async function measure(
 
 function tableOf(name: string, runs: StageRuns, given: number | null, goalMs: number | null): string {
   const cost = fittedCost(runs.runs);
-  const sizes = [...new Set(runs.runs.map(({ items }) => items))];
-  const maxBatchSize = Math.max(...sizes);
+  const means = meanRuns(runs.runs);
+  const maxBatchSize = Math.max(...means.map(({ items }) => items));
   const rate = given ?? usualRate(cost, maxBatchSize);
   const sizings = sizingsFor(runs, rate, maxBatchSize);
   const choice = proposed(sizings, goalMs);
-  const costs = sizes.map((items) => {
-    const times = runs.runs.filter((run) => run.items === items).map(({ ms }) => ms);
-    const mean = times.reduce((sum, ms) => sum + ms, 0) / times.length;
-    return [String(items), figure(mean), figure(mean / items)];
-  });
+  const costs = means.map(({ items, ms }) => [String(items), figure(ms), figure(ms / items)]);
   const line = `${name}: a run takes ${figure(cost.fixedMs)} ms, and ${figure(cost.itemMs)} ms per item`;
   return [
     ...section(line, ['BATCH', 'RUN MS', 'MS PER ITEM'], costs),

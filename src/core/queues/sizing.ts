@@ -45,6 +45,15 @@ export function fittedCost(runs: readonly MeasuredRun[]): RunCost {
   return costs.fit ?? { fixedMs: first.ms, itemMs: 0 };
 }
 
+/** Returns the mean time of a run for each size of batches, in the order in which they were measured. */
+export function meanRuns(runs: readonly MeasuredRun[]): MeasuredRun[] {
+  const sizes = [...new Set(runs.map(({ items }) => items))];
+  return sizes.map((items) => {
+    const times = runs.filter((run) => run.items === items).map(({ ms }) => ms);
+    return { items, ms: times.reduce((sum, ms) => sum + ms, 0) / times.length };
+  });
+}
+
 /** Returns a rate that leaves one worker with full batches some rest, in items per second. */
 export function usualRate(cost: RunCost, maxBatchSize: number): number {
   return (USUAL_LOAD * 1000 * maxBatchSize) / runMsOf(cost, maxBatchSize);
