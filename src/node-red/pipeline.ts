@@ -2,9 +2,12 @@
  * The composition root in the Node-RED process: makes the parts, and outlives all deploys. One per Node-RED process;
  * node files get it from `pipelineOf(RED)`.
  */
-import type { Node, NodeAPI } from 'node-red';
+import type { Node, NodeAPI, NodeDef } from 'node-red';
+import { configure } from '../config/configure.ts';
 import { ownFile } from '../config/folders.ts';
+import type { Raw } from '../config/validate.ts';
 import { systemClock } from '../core/clock.ts';
+import type { KindSettings } from '../flow/read/compiled-nodes.ts';
 import { AccessTable } from '../http/access.ts';
 import { LoopMonitor } from '../observe/meters/loop.ts';
 import { allowedCpus } from '../process/affinity.ts';
@@ -41,6 +44,27 @@ export function pipelineOf(RED: NodeAPI): Pipeline {
   const pipeline = pipelines.get(RED.events) ?? new Pipeline(RED);
   pipelines.set(RED.events, pipeline);
   return pipeline;
+}
+
+/**
+ * Registers a type of nodes that only have settings: the pipeline compiles them into its plan, and does the rest.
+ * @param compile returns the settings of a node; throws if they cannot be used
+ * @param options what Node-RED takes of a type, such as its credentials
+ */
+export function registerPart<Kind extends LiveNode['kind']>(
+  RED: NodeAPI,
+  kind: Kind,
+  compile: (raw: Raw, node: Node) => KindSettings<Kind>,
+  options: object = {},
+): void {
+  const pipeline = pipelineOf(RED);
+  const type = `modelet-${kind}`;
+  const construct = function (this: Node, definition: NodeDef): void {
+    RED.nodes.createNode(this, definition);
+    const config = configure(type, () => compile({ ...definition }, this));
+    pipeline.add({ kind, node: this, config } as LiveNode);
+  };
+  RED.nodes.registerType(type, construct, options);
 }
 
 export class Pipeline {

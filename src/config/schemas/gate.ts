@@ -1,5 +1,5 @@
 /** Settings of a gate, which admits requests by measured capacity: shared ones first, then those of each source. */
-import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
+import { type NodeSchema, TIME } from './node-schema.ts';
 
 /** All sources but composites, whose members have the budgets. */
 const WITH_BUDGET = {
@@ -101,32 +101,25 @@ export const gate = {
       description: 'Time between two readings of the source, in ms',
     },
     lagMs: {
-      type: 'integer',
+      ...TIME,
       default: 5000,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       onlyIf: WITH_BUDGET,
       icon: 'history',
-      unit: 'ms',
       description: 'How far a sample may be behind the measured system, in ms',
     },
     staleMs: {
-      type: 'integer',
+      ...TIME,
       default: 5000,
       minimum: 100,
-      maximum: MAX_TIMEOUT_MS,
       onlyIf: WITH_BUDGET,
       icon: 'hourglass-end',
-      unit: 'ms',
       description: 'Age at which a sample closes the gate, in ms. `prometheus`: 35000 unless it is given',
     },
     leaseMs: {
-      type: 'integer',
+      ...TIME,
       default: 600_000,
       minimum: 100,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'ticket',
-      unit: 'ms',
       description:
         'If no result of an admitted request arrives within this time, in ms, the request counts as lost and its capacity is released',
     },
@@ -164,13 +157,11 @@ export const gate = {
       description: '`durable`: number of failures after which an item becomes a dead letter',
     },
     resultTtlMs: {
-      type: 'integer',
+      ...TIME,
       default: 3_600_000,
       minimum: 1000,
-      maximum: MAX_TIMEOUT_MS,
       onlyIf: { store: ['durable'] },
       icon: 'calendar-times-o',
-      unit: 'ms',
       description: '`durable`: how long the result of an item is available and its id is known, in ms',
     },
     budget: {
@@ -318,13 +309,10 @@ export const gate = {
       description: '`aimd`: a refusal multiplies the window by this',
     },
     holdMs: {
-      type: 'integer',
+      ...TIME,
       default: 1000,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       onlyIf: { source: ['aimd'] },
       icon: 'pause',
-      unit: 'ms',
       description: '`aimd`: how long a refusal without `Retry-After` closes the gate, in ms',
     },
     members: {

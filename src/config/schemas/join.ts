@@ -1,5 +1,5 @@
 /** Settings of a node that gathers the branches of one message. */
-import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
+import { type NodeSchema, TIME } from './node-schema.ts';
 
 export const join = {
   type: 'object',
@@ -47,12 +47,10 @@ export const join = {
       description: 'Message property that names a branch. Empty: the name of the last stage in the branch',
     },
     timeoutMs: {
-      type: 'integer',
+      ...TIME,
       default: 30_000,
       minimum: 1,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'clock-o',
-      unit: 'ms',
       description: 'Longest wait after the first branch has come. The wait also ends at the deadline of the request',
     },
     partial: {

@@ -63,11 +63,8 @@ export interface NodeSchema {
   readonly credentials?: Readonly<Record<string, Credential>>;
 }
 
-/** One day. */
-export const MAX_TIMEOUT_MS: number = 24 * 60 * 60 * 1000;
-
-/** The usual form of a time of a stage. */
-export const TIME = { type: 'integer', minimum: 0, maximum: MAX_TIMEOUT_MS, unit: 'ms' } as const;
+/** The usual form of a time: up to a day. */
+export const TIME = { type: 'integer', minimum: 0, maximum: 24 * 60 * 60 * 1000, unit: 'ms' } as const;
 
 /** Settings after validation: every property is present, with its type and within its bounds. */
 export type SettingsOf<Schema extends NodeSchema> = {

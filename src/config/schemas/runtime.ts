@@ -1,26 +1,20 @@
 /** Settings of a runtime: its engine process and the limits of its requests. */
-import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
+import { type NodeSchema, TIME } from './node-schema.ts';
 
 export const runtime = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the runtime in metrics, logs and the sidebar' },
     timeoutMs: {
-      type: 'integer',
+      ...TIME,
       default: 30_000,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'clock-o',
-      unit: 'ms',
       description: 'Time limit for requests from an HTTP client, in ms. 0: none',
     },
     flowTimeoutMs: {
-      type: 'integer',
+      ...TIME,
       default: 0,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       icon: 'clock-o',
-      unit: 'ms',
       description: 'Time limit for all other messages, in ms. 0: none',
     },
     capacity: {

@@ -1,5 +1,5 @@
 /** Settings of a node that writes a result in parts to its HTTP client. */
-import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
+import { type NodeSchema, TIME } from './node-schema.ts';
 
 export const stream = {
   type: 'object',
@@ -21,13 +21,10 @@ export const stream = {
       description: 'With `format` `sse`: name of the event that each part is. Empty: clients call it `message`',
     },
     heartbeatMs: {
-      type: 'integer',
+      ...TIME,
       default: 15_000,
-      minimum: 0,
-      maximum: MAX_TIMEOUT_MS,
       onlyIf: { format: ['sse', 'openai', 'websocket'] },
       icon: 'heartbeat',
-      unit: 'ms',
       description:
         'With `format` `sse`, `openai` or `websocket`: longest silence before a comment, or a ping, is sent, so that nothing closes the connection. 0: none',
     },

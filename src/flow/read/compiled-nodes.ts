@@ -31,7 +31,8 @@ export type CompiledNode =
   | Compiled<'broker', BrokerConfig>
   | Compiled<'keys', KeysConfig>;
 
-type KindSettings<Kind extends CompiledNode['kind']> = Exclude<
+/** The settings of a node of a kind, if they can be used. */
+export type KindSettings<Kind extends CompiledNode['kind']> = Exclude<
   Extract<CompiledNode, { kind: Kind }>['config'],
   ModeletError
 >;
