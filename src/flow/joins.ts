@@ -76,12 +76,43 @@ function isFed(graph: Graph, id: string): boolean {
 /** How deep lists may stand in lists. */
 const MOST_DEPTH = 3;
 
-/** The way of the items of a list to the node that gathers them. */
-interface ItemWay {
+/** The way of the items of a list, or a branch, to the node that gathers them. */
+interface GatheredWay {
   readonly leg: Leg<string>;
   readonly exit: GraphNode | null;
   readonly senders: readonly string[];
   readonly targets: readonly GraphNode[];
+}
+
+/**
+ * Returns why the engine cannot gather these branches as the node would; null if it can.
+ * @param before the stages in front of the fork
+ */
+export function againstBranches(
+  graph: Graph,
+  gather: JoinNode,
+  { config, branches: drawn }: PlannedJoin,
+  branches: readonly GatheredWay[],
+  before: readonly string[],
+): string | null {
+  const name = nameOf(gather);
+  if (config.mode === 'list') return `${name} gathers the items of lists, and no branches`;
+  if (config.key !== '') return `${name} takes their names from msg.${config.key}`;
+  if (gather.watched) return `a Complete node watches ${name}`;
+  if (branches.some(({ senders }) => senders.length > 1)) return 'a branch ends at one of several stages';
+  const ends = branches.map(({ senders: [end = ''] }) => end);
+  if (branches.some(goesBeside)) return 'the result of a branch also goes to another stage';
+  if (new Set(ends).size < ends.length) return 'two wires lead to one branch';
+  const isWhole = drawn.size === ends.length && ends.every((end) => drawn.has(end));
+  if (!isWhole || !sendersTo(graph, gather).every(({ id }) => ends.includes(id)))
+    return `${name} also gathers messages from elsewhere`;
+  const written = branches.map(againstWriter).find((one) => one !== null);
+  if (written) return written;
+  const astray = [...before, ...branches.flatMap(({ leg }) => failingOn(leg))].find((id) => {
+    const handler = findHandler(graph, id);
+    return handler.kind !== 'join' || handler.id !== gather.id;
+  });
+  return astray === undefined ? null : astrayErrors(graph, astray, gather);
 }
 
 /**
@@ -91,28 +122,39 @@ interface ItemWay {
 export function againstItems(
   graph: Graph,
   gather: JoinNode,
-  { leg, exit, senders, targets }: ItemWay,
+  way: GatheredWay,
   before: { readonly leg: readonly string[]; readonly nodes: readonly string[] },
 ): string | null {
-  const name = gather.name === gather.id ? 'the node that gathers them' : `the node ${gather.name}`;
+  const name = nameOf(gather);
   if (gather.watched) return `a Complete node watches ${name}`;
   if (before.nodes.includes(gather.id)) return 'they are gathered in a loop';
-  if (targets.some((target) => isStep(target) || target.kind === 'switch'))
-    return 'the result of an item also goes to another stage';
-  if (exit?.kind === 'stage' && exit.output !== 'payload') return `stage ${exit.name} writes msg.${exit.output}`;
-  if (listDepth(leg) >= MOST_DEPTH) return `lists in lists are at most ${MOST_DEPTH} deep`;
-  if (!sendersTo(graph, gather).every(({ id }) => senders.includes(id)))
+  if (goesBeside(way)) return 'the result of an item also goes to another stage';
+  const written = againstWriter(way);
+  if (written !== null) return written;
+  if (listDepth(way.leg) >= MOST_DEPTH) return `lists in lists are at most ${MOST_DEPTH} deep`;
+  if (!sendersTo(graph, gather).every(({ id }) => way.senders.includes(id)))
     return `${name} also gathers messages from elsewhere`;
-  const astray = [...before.leg, ...failingOn(leg)].find((id) => findHandler(graph, id).kind !== 'join');
+  const astray = [...before.leg, ...failingOn(way.leg)].find((id) => findHandler(graph, id).kind !== 'join');
   return astray === undefined ? null : astrayErrors(graph, astray, gather);
 }
 
+/** Without a name, a node has its id as such. */
+function nameOf({ id, name }: JoinNode): string {
+  return name === id ? 'the node that gathers them' : `the node ${name}`;
+}
+
+function goesBeside({ targets }: GatheredWay): boolean {
+  return targets.some((target) => isStep(target) || target.kind === 'switch');
+}
+
+function againstWriter({ exit }: GatheredWay): string | null {
+  return exit?.kind === 'stage' && exit.output !== 'payload' ? `stage ${exit.name} writes msg.${exit.output}` : null;
+}
+
 /** Says that the errors of a stage, or of a node that gathers branches, do not go to the node that gathers its results. */
-export function astrayErrors(graph: Graph, id: string, gather: JoinNode): string {
+function astrayErrors(graph: Graph, id: string, gather: JoinNode): string {
   const node = graph.get(id);
   const whose =
     node?.kind === 'stage' ? `the errors of stage ${node.name}` : 'the errors of a node that gathers branches';
-  return gather.name === gather.id
-    ? `${whose} do not go to the node that gathers them`
-    : `${whose} do not go to the node ${gather.name}`;
+  return `${whose} do not go to ${nameOf(gather)}`;
 }

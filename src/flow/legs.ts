@@ -3,7 +3,7 @@
  * branches a node gathers, and through a switch node. Pure.
  */
 import type { Batching } from '../core/model.ts';
-import { type Choice, type Fork, failingOn, type Leg, stagesOf } from '../core/routes/route.ts';
+import { type Choice, type Fork, type Leg, stagesOf } from '../core/routes/route.ts';
 import { againstReads, costPropertyOf, type EntryReads, NO_READS, withStage } from './entry-reads.ts';
 import {
   type Graph,
@@ -14,10 +14,10 @@ import {
   type StageNode,
   type SwitchNode,
 } from './graph.ts';
-import { againstItems, astrayErrors, type PlannedJoin } from './joins.ts';
+import { againstBranches, againstItems, type PlannedJoin } from './joins.ts';
 import { describe, describeAll } from './names.ts';
 import { wholeUse } from './versions.ts';
-import { findHandler, sendersTo, type Target, targetsOf } from './walk.ts';
+import { type Target, targetsOf } from './walk.ts';
 
 /** A leg, and how it ends. */
 export interface Trail {
@@ -193,29 +193,11 @@ export class Legs {
     const apart = branches.find(({ targets }) => !targets.includes(gather));
     if (apart) return `a branch does not lead straight to the node that gathers them: ${apart.end}`;
     const planned = this.#drawn.joins.get(gather.id);
-    const against = planned
-      ? this.#againstGather(gather, planned, branches, passed)
-      : `the node that gathers them cannot be used`;
-    if (!planned || against !== null) return against ?? '';
+    if (!planned) return 'the node that gathers them cannot be used';
+    const against = againstBranches(this.#drawn.graph, gather, planned, branches, passed.leg);
+    if (against !== null) return against;
     if (passed.nodes.includes(gather.id)) return 'the branches are gathered in a loop';
-    const { names } = planned.terms;
-    const nameOf = ({ senders: [end = ''] }: Trail): string => planned.branches.get(end) ?? end;
-    const inOrder = [...branches].sort((a, b) => names.indexOf(nameOf(a)) - names.indexOf(nameOf(b)));
-    const after = this.#after(
-      { node: gather, output: 'payload', runtime: sender.runtime },
-      { reads, nodes: [...passed.nodes, ...branches.flatMap(({ leg }) => leg.stages), gather.id], leg: [] },
-    );
-    const next: Fork<string> = {
-      kind: 'fork',
-      gather: gather.id,
-      terms: planned.terms,
-      timeoutMs: planned.config.timeoutMs,
-      branches: inOrder.map(({ leg }) => leg),
-      after: after.leg,
-    };
-    const lookers = branches.map(({ senders: [end = ''], targets }): Taps => tapsAt(end, targets, [gather]));
-    const taps = merged([...lookers, ...branches.map((branch) => branch.taps), after.taps]);
-    return { ...after, leg: { stages: [], next }, taps };
+    return this.#gathered(sender, planned, gather, branches, passed.nodes);
   }
 
   /**
@@ -236,55 +218,39 @@ export class Legs {
       const targets = targetsOf(this.#drawn.graph, sender.node);
       return ended(sender, passed, targets, `the engine cannot gather the items of its lists: ${against}`, true);
     }
+    return this.#gathered(sender, planned, gather, [branch], passed.nodes);
+  }
+
+  /** Returns the leg from a fork, whose branches a node gathers, to what follows that node. @param nodes all before the fork */
+  #gathered(
+    { runtime }: Sender,
+    { config, terms, branches: drawn }: PlannedJoin,
+    gather: JoinNode,
+    branches: readonly Trail[],
+    nodes: readonly string[],
+  ): Trail {
     const after = this.#after(
-      { node: gather, output: 'payload', runtime: sender.runtime },
+      { node: gather, output: 'payload', runtime },
       {
-        reads: branch.reads,
-        nodes: [...passed.nodes, ...stagesOf(branch.leg), gather.id],
+        // Each branch has the reads of those before it.
+        reads: branches.at(-1)?.reads ?? NO_READS,
+        nodes: [...nodes, ...branches.flatMap(({ leg }) => stagesOf(leg)), gather.id],
         leg: [],
       },
     );
-    const { terms, config } = planned;
-    const { timeoutMs } = config;
+    const placeOf = ({ senders: [end = ''] }: Trail): number => terms.names.indexOf(drawn.get(end) ?? end);
+    const inOrder = [...branches].sort((a, b) => placeOf(a) - placeOf(b));
     const next: Fork<string> = {
       kind: 'fork',
       gather: gather.id,
       terms,
-      timeoutMs,
-      branches: [branch.leg],
+      timeoutMs: config.timeoutMs,
+      branches: inOrder.map(({ leg }) => leg),
       after: after.leg,
     };
-    const lookers = branch.senders.map((end): Taps => tapsAt(end, branch.targets, [gather]));
-    return { ...after, leg: { stages: [], next }, taps: merged([...lookers, branch.taps, after.taps]) };
-  }
-
-  /** Returns why the engine cannot gather these branches as the node would; null if it can. */
-  #againstGather(
-    gather: JoinNode,
-    { config, branches: drawn }: PlannedJoin,
-    branches: readonly Trail[],
-    passed: PathSoFar,
-  ): string | null {
-    const { graph } = this.#drawn;
-    const name = gather.name === gather.id ? 'the node that gathers them' : `the node ${gather.name}`;
-    if (config.mode === 'list') return `${name} gathers the items of lists, and no branches`;
-    if (config.key !== '') return `${name} takes their names from msg.${config.key}`;
-    if (gather.watched) return `a Complete node watches ${name}`;
-    if (branches.some(({ senders }) => senders.length > 1)) return 'a branch ends at one of several stages';
-    const ends = branches.map(({ senders: [end = ''] }) => end);
-    const beside = branches.some(({ targets }) => targets.some((target) => isStep(target) || target.kind === 'switch'));
-    if (beside) return 'the result of a branch also goes to another stage';
-    if (new Set(ends).size < ends.length) return 'two wires lead to one branch';
-    const isWhole = drawn.size === ends.length && ends.every((end) => drawn.has(end));
-    if (!isWhole || !sendersTo(graph, gather).every(({ id }) => ends.includes(id)))
-      return `${name} also gathers messages from elsewhere`;
-    const writer = branches.find(({ exit }) => exit?.kind === 'stage' && exit.output !== 'payload');
-    if (writer?.exit?.kind === 'stage') return `stage ${writer.exit.name} writes msg.${writer.exit.output}`;
-    const astray = [...passed.leg, ...branches.flatMap(({ leg }) => failingOn(leg))].find((id) => {
-      const handler = findHandler(graph, id);
-      return handler.kind !== 'join' || handler.id !== gather.id;
-    });
-    return astray === undefined ? null : astrayErrors(graph, astray, gather);
+    const ends = branches.flatMap(({ senders, targets }) => senders.map((end) => tapsAt(end, targets, [gather])));
+    const taps = merged([...ends, ...branches.map((branch) => branch.taps), after.taps]);
+    return { ...after, leg: { stages: [], next }, taps };
   }
 
   /** Returns the leg that begins with a choice, or that ends here because the engine cannot choose. */

@@ -36,7 +36,7 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a gather that others feed is compiled into one route',
-    file: 'src/flow/legs.ts',
+    file: 'src/flow/joins.ts',
     find: '!isWhole || !sendersTo(graph, gather).every(({ id }) => ends.includes(id))',
     replace: '!isWhole || ends.length < 0',
     suite: 'flow/legs',
