@@ -53,10 +53,10 @@ export function compileDefinitions(
   const flows = expand(definitions, environment);
   const nodes = new CompiledNodes();
   for (const running of flows.running) {
-    const node = compileNode(running, flows, settings);
+    const node = compileNode(running, environment, settings);
     if (node) nodes.add(node);
   }
-  const graph = readGraph(flows, flows.running, nodes);
+  const graph = readGraph(flows, nodes);
   const plan = planFlows(graph, nodes, {
     modules: modulesFolder(settings),
     user: userFolder(settings),
@@ -74,7 +74,7 @@ function secretsIn(variables: Readonly<Record<string, string | undefined>>): Bro
 /** Compiles the settings of a node of this package; null for a node that no endpoint needs. */
 function compileNode(
   running: RunningNode<FileNode>,
-  flows: FileFlows,
+  environment: Environment,
   settings: CompilerSettings,
 ): CompiledNode | null {
   const { node } = running;
@@ -86,7 +86,7 @@ function compileNode(
     case 'modelet-runtime':
       return { kind: 'runtime', ...of((raw) => compileRuntime(raw, settings.nodeMessageBufferMaxLength ?? 0)) };
     case 'modelet-stage':
-      return { kind: 'stage', ...of((raw) => stageOf(raw, running, flows, settings)) };
+      return { kind: 'stage', ...of((raw) => stageOf(raw, running, environment, settings)) };
     case 'modelet-broker':
       return { kind: 'broker', ...of(compileBroker) };
     case 'modelet-keys':
@@ -107,11 +107,11 @@ function compileNode(
   }
 }
 
-function stageOf(raw: Raw, running: RunningNode<FileNode>, flows: FileFlows, settings: CompilerSettings): StageConfig {
+function stageOf(raw: Raw, running: RunningNode, environment: Environment, settings: CompilerSettings): StageConfig {
   const config = compileStage(
     raw,
     (path, of) => resolveModeletFile(settings, path, of),
-    (name) => flows.lookUp(running, name),
+    (name) => environment.lookUp(running.definition, running, name),
     usableThreads,
   );
   checkInterpreter(userFolder(settings), config);

@@ -29,8 +29,6 @@ export type FileNode = WiredNode &
 
 export interface FileFlows extends Flows {
   readonly running: readonly RunningNode<FileNode>[];
-  /** Returns the value of `${NAME}` for a running node. */
-  lookUp(node: RunningNode<FileNode>, name: string): unknown;
 }
 
 interface SubflowPort {
@@ -48,19 +46,11 @@ const AS_THEY_ARE: ReadonlySet<string> = new Set(['id', 'type', 'z', 'wires', 'e
 export function expand(definitions: readonly FileDefinition[], environment: Environment): FileFlows {
   rejectCircles(definitions);
   const expansion = new Expansion(definitions, environment);
-  const places = new Map<string, FlowPlace>();
-  const running = runningNodes<FileNode>(definitions, (definition, place) => {
-    const node = expansion.nodeAt(definition as FileDefinition, place);
-    if (node) places.set(node.id, place);
-    return node;
-  });
+  const running = runningNodes(definitions, (definition, place) =>
+    expansion.nodeAt(definition as FileDefinition, place),
+  );
   const nodes = new Map(running.map(({ node }) => [node.id, node]));
-  return {
-    definitions,
-    running,
-    getNode: (id) => nodes.get(id) ?? null,
-    lookUp: ({ node, definition }, name) => environment.lookUp(definition, places.get(node.id) as FlowPlace, name),
-  };
+  return { definitions, running, getNode: (id) => nodes.get(id) ?? null };
 }
 
 function rejectCircles(definitions: readonly Definition[]): void {

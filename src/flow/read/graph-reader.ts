@@ -24,31 +24,27 @@ type HttpIn = WiredNode &
   Partial<Pick<HttpInNode, 'method' | 'url' | 'upload'>> & { readonly skipBodyParsing?: boolean };
 type ResponseSettings = WiredNode & { readonly statusCode?: number; readonly headers?: Record<string, string> };
 
-/** The flows that the running nodes come from. */
 export interface Flows {
   readonly definitions: readonly Definition[];
+  readonly running: readonly RunningNode[];
   /** Returns a running node, also one without a definition. */
   getNode(id: string): WiredNode | null;
 }
 
-/**
- * Returns the graph of all running nodes.
- * @param running all running nodes
- * @param nodes those of this package among them
- */
-export function readGraph(flows: Flows, running: readonly RunningNode[], nodes: CompiledNodes): Graph {
+/** Returns the graph of all running nodes. @param nodes those of this package among them */
+export function readGraph(flows: Flows, nodes: CompiledNodes): Graph {
+  const { running } = flows;
   const graph = new Map<string, GraphNode>();
   const watched = watchedNodes(running);
   const links = new Links(running);
-  const catches = new CatchNodes(flows, running);
+  const catches = new CatchNodes(flows);
   const ids = new Set(running.map(({ node }) => node.id));
   for (const one of running) {
-    const { node, definition, tab } = one;
+    const { node, definition, tab, prefix } = one;
     const { id, type, wires = [] } = node;
     const common = { id, type, flow: tab?.id ?? '', wires, watched: watched.has(definition.id) };
     const entry = nodes.get(id);
     // Inside a subflow, an id stands for the node of the same instance.
-    const prefix = id.slice(0, id.length - definition.id.length);
     const stageId = (known: string): string => (ids.has(prefix + known) ? prefix + known : known);
     const around = { isCaught: () => catches.catch(one), stageId };
     graph.set(id, (entry && toPipelineNode(entry, common, around)) ?? toForeignNode(one, common, links));
@@ -225,7 +221,7 @@ class CatchNodes {
   /** The group around a group, by its id. */
   readonly #groups: Map<string, string | undefined> = new Map();
 
-  constructor({ definitions }: Flows, running: readonly RunningNode[]) {
+  constructor({ definitions, running }: Flows) {
     for (const { definition } of running) {
       const { type, z = '' } = definition;
       if (type === 'catch') this.#catches.set(z, [...(this.#catches.get(z) ?? []), definition]);

@@ -26,21 +26,19 @@ export interface WiredNode {
   readonly wires?: readonly (readonly string[])[];
 }
 
-export interface RunningNode<Node extends WiredNode = WiredNode> {
-  readonly node: Node;
-  readonly definition: Definition;
-  /** The flow that contains the node or its subflow's instance; undefined for a node that all flows share. */
-  readonly tab: Definition | undefined;
-  /** The subflow instances around the node, from the inside out. */
-  readonly instances: readonly Definition[];
-}
-
 /** A place where the nodes of a tab or a subflow run: the tab itself, or an instance of the subflow. */
 export interface FlowPlace {
   /** Prefix of the ids of the nodes that run there. */
   readonly prefix: string;
+  /** The tab, or that of the instance; undefined for nodes that all flows share. */
   readonly tab: Definition | undefined;
+  /** The subflow instances around the nodes, from the inside out. */
   readonly instances: readonly Definition[];
+}
+
+export interface RunningNode<Node extends WiredNode = WiredNode> extends FlowPlace {
+  readonly node: Node;
+  readonly definition: Definition;
 }
 
 /** Begins the type of a subflow's instance. */
@@ -74,7 +72,7 @@ export function runningNodes<Node extends WiredNode>(
   return definitions.flatMap((definition) =>
     placesOf(definition.z).flatMap((place) => {
       const node = find(definition, place);
-      return node ? [{ node, definition, tab: place.tab, instances: place.instances }] : [];
+      return node ? [{ node, definition, ...place }] : [];
     }),
   );
 }

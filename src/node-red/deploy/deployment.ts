@@ -137,7 +137,7 @@ export function deploy(
   access: AccessTable,
   port: Pick<GatePort, 'compile'>,
 ): Deployed {
-  const graph = readGraph(flows, flows.running, live);
+  const graph = readGraph(flows, live);
   const plan = planFlows(graph, live, {
     modules: modulesFolder(RED.settings),
     user: userFolder(RED.settings),
