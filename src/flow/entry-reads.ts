@@ -3,7 +3,7 @@
  * property there, or a value that a stage before it changes, cannot be on the route. Pure.
  */
 import { type Batching, COST_IN_BYTES } from '../core/model.ts';
-import type { Graph, StageNode } from './graph.ts';
+import { type Graph, type StageNode, stageAt } from './graph.ts';
 
 export interface EntryReads {
   /** Message property whose value stays on one version, for all stages with versions; '' if none does. */
@@ -37,11 +37,7 @@ export function againstReads(
 ): string | null {
   if (reads.sticky !== '' && sticky !== '' && reads.sticky !== sticky)
     return `stage ${name} chooses versions by msg.${sticky}, a stage before it by msg.${reads.sticky}`;
-  const ofLists = passed.some((id) => {
-    const node = graph.get(id);
-    return node?.kind === 'stage' && node.emits === 'list';
-  });
-  if (costBy !== '' && ofLists)
+  if (costBy !== '' && passed.some((id) => stageAt(graph, id)?.emits === 'list'))
     return `stage ${name} has the costs msg.${costBy}, which the items of a list do not have: bytes would do`;
   return (
     againstValue(graph, `stage ${name} has the keys`, keyBy, reads.keyBy, passed) ??
@@ -58,10 +54,7 @@ function againstValue(
 ): string | null {
   if (property === '') return null;
   if (earlier !== '' && earlier !== property) return `${has} msg.${property}, a stage before it msg.${earlier}`;
-  const isWritten = passed.some((id) => {
-    const node = graph.get(id);
-    return rootOf(node?.kind === 'stage' ? node.output : 'payload') === rootOf(property);
-  });
+  const isWritten = passed.some((id) => rootOf(stageAt(graph, id)?.output ?? 'payload') === rootOf(property));
   return isWritten ? `${has} msg.${property}, which a stage before it writes` : null;
 }
 

@@ -174,6 +174,12 @@ export function nodesOf<K extends NodeKind>(graph: Graph, kind: K): NodeOf<K>[] 
   return [...graph.values()].filter((node): node is NodeOf<K> => node.kind === kind);
 }
 
+/** Returns a stage; undefined if the node is no stage, or does not run. */
+export function stageAt(graph: Graph, id: string): StageNode | undefined {
+  const node = graph.get(id);
+  return node?.kind === 'stage' ? node : undefined;
+}
+
 /** Whether the node may be the first of a route. */
 export function isStep(node: GraphNode | undefined): node is StageNode | BatcherNode {
   return node?.kind === 'stage' || node?.kind === 'batcher';

@@ -5,7 +5,7 @@ import { type ModeletDefinition, type PlannedStage, settingsFor } from '../confi
 import { ModeletError } from '../core/errors.ts';
 import { type Batching, BYTES_PER_MB, type RemotePlace } from '../core/model.ts';
 import { Queues } from './dropping.ts';
-import type { Graph } from './graph.ts';
+import { type Graph, stageAt } from './graph.ts';
 import { type PlannedJoin, planJoins } from './joins.ts';
 import { type Doubled, nameStages } from './names.ts';
 import { type CompiledNode, type CompiledNodes, faultOfKeys } from './read/compiled-nodes.ts';
@@ -167,11 +167,9 @@ function planVersions(
   { node, config }: UsableStage,
   usable: ReadonlySet<string>,
 ): Pick<PlannedStage, 'versions'> {
-  const found = graph.get(node.id);
-  if (found?.kind !== 'stage' || found.versions.length === 0) return {};
-  return {
-    versions: { list: found.versions.filter(({ stage }) => usable.has(stage)), rollbackAbove: config.rollback },
-  };
+  const { versions = [] } = stageAt(graph, node.id) ?? {};
+  if (versions.length === 0) return {};
+  return { versions: { list: versions.filter(({ stage }) => usable.has(stage)), rollbackAbove: config.rollback } };
 }
 
 export function planModelet(config: StageConfig, folders: ModuleFolders): ModeletDefinition {

@@ -2,10 +2,11 @@
  * Compiles the graph to routes. A route has the stages that a message passes inside the engine from one entry, and the
  * reason why it ends. Pure.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
 import { gathersOf, stagesOf } from '../core/routes/route.ts';
 import type { EntryReads } from './entry-reads.ts';
-import { type BatcherNode, type Graph, type GraphNode, isStep, nodesOf, type StageNode } from './graph.ts';
+import { type BatcherNode, type Graph, type GraphNode, isStep, nodesOf, type StageNode, stageAt } from './graph.ts';
 import type { PlannedJoin } from './joins.ts';
 import { Legs, type Trail } from './legs.ts';
 import { rejectVersions, unwiredVersions } from './versions.ts';
@@ -93,11 +94,8 @@ const NO_LISTS = 'no stage that emits lists leads to it through stages alone';
 function routeOf(graph: Graph, entry: string, runtime: string, trail: Trail): CompiledRoute {
   const { leg, exit, taps, reads, end, unfused } = trail;
   const stages = stagesOf(leg);
-  const keys = stages.map((id) => {
-    const node = graph.get(id);
-    return node?.kind === 'stage' && node.drops ? node.dropKey : '';
-  });
-  const dropKey = keys.find((key) => key !== '') ?? '';
+  const divided = stages.map((id) => stageAt(graph, id)).find((stage) => stage?.drops && stage.dropKey !== '');
+  const dropKey = divided?.dropKey ?? '';
   return { entry, runtime, stages, leg, dropKey, exit: exit?.id ?? '', taps, ...reads, end, unfused };
 }
 
@@ -112,20 +110,13 @@ function assignBatchers(graph: Graph, batching: Map<string, Batching>, invalid: 
   }
   for (const [stage, [first, ...others]] of batchersOf) {
     if (!first) continue;
-    if (others.every((other) => sameBatching(first.batching, other.batching))) {
+    if (others.every((other) => isDeepStrictEqual(first.batching, other.batching))) {
       batching.set(stage.id, first.batching);
       continue;
     }
     const reason = `batchers with different settings feed stage ${stage.name}: give them equal settings, or keep one`;
     for (const { id } of [first, ...others]) invalid.set(id, reason);
   }
-}
-
-function sameBatching(a: Batching, b: Batching): boolean {
-  const same = a.policy === b.policy && a.maxBatchSize === b.maxBatchSize && a.maxWaitMs === b.maxWaitMs;
-  const [one, other] = [a.costs, b.costs];
-  if (!one || !other) return same && one === other;
-  return same && one.by === other.by && one.most === other.most && one.padded === other.padded;
 }
 
 /** Returns the first stage of a message that enters `node`: the node itself, or the stage behind a batcher. */

@@ -4,7 +4,7 @@
  */
 import type { Batching } from '../core/model.ts';
 import { costPropertyOf } from './entry-reads.ts';
-import { type Graph, nodesOf, type StageNode } from './graph.ts';
+import { type Graph, nodesOf, type StageNode, stageAt } from './graph.ts';
 import type { Doubled } from './names.ts';
 
 /** Adds the reasons why stages cannot be used with their versions. */
@@ -64,15 +64,10 @@ export function basesOf(graph: Graph): Map<string, string> {
 
 export function withVersions(graph: Graph, stages: readonly string[]): StageNode[] {
   return stages.flatMap((id) => {
-    const stage = graph.get(id);
-    if (stage?.kind !== 'stage') return [];
-    return [
-      stage,
-      ...withVersions(
-        graph,
-        stage.versions.map((version) => version.stage),
-      ),
-    ];
+    const stage = stageAt(graph, id);
+    if (!stage) return [];
+    const versions = stage.versions.map((version) => version.stage);
+    return [stage, ...withVersions(graph, versions)];
   });
 }
 
@@ -94,8 +89,7 @@ export function unwiredVersions(graph: Graph): Set<string> {
 export function unusableVersions(graph: Graph, usable: ReadonlySet<string>): Doubled[] {
   return [...basesOf(graph)].flatMap(([version, base]) => {
     if (!usable.has(base) || usable.has(version)) return [];
-    const node = graph.get(version);
-    const name = node?.kind === 'stage' ? node.name : version;
+    const name = stageAt(graph, version)?.name ?? version;
     return [{ id: base, text: `version ${name} cannot be used, see its badge: this stage answers its requests` }];
   });
 }

@@ -14,12 +14,13 @@ import {
   type JoinNode,
   nodesOf,
   type StageNode,
+  stageAt,
 } from '../graph.ts';
 import { describe, describeAll } from '../names.ts';
 import type { CompiledRoute } from '../routes.ts';
 import { wholeUse, withVersions } from '../versions.ts';
 import { targetsOf } from '../walk.ts';
-import { answerOf, exitOf, failureOf, isDebug, named, no, type Result, yes } from './exits.ts';
+import { answerOf, exitOf, failureOf, isDebug, named } from './exits.ts';
 import { entriesFrom } from './http-ways.ts';
 
 /** An HTTP-in node whose requests go through the flow. */
@@ -72,36 +73,37 @@ export function compileEndpoints(graph: Graph, facts: EndpointFacts): CompiledEn
     const { id, method } = httpIn;
     if (entriesFrom(graph, id, (node) => isEntry(graph.get(node))).length === 0) continue;
     const compiled = compileEndpoint(graph, httpIn, facts);
-    if (compiled.ok) {
-      endpoints.push(compiled.value);
+    if (typeof compiled !== 'string') {
+      endpoints.push(compiled);
       continue;
     }
     const entries = entriesFrom(graph, id, (node) => isStep(graph.get(node)));
-    uncompiled.push({ id, method, path: pathOf(httpIn, facts.root), entries, reason: compiled.reason });
+    uncompiled.push({ id, method, path: pathOf(httpIn, facts.root), entries, reason: compiled });
   }
   return { endpoints, uncompiled };
 }
 
-function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts): Result<EndpointSpec> {
+/** Returns the endpoint, or the reason why requests go through the flow. */
+function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts): EndpointSpec | string {
   const against = againstRequests(graph, httpIn, facts);
-  if (against !== null) return no(against);
+  if (against !== null) return against;
   const found = routeBehind(graph, httpIn, facts);
-  if (!found.ok) return found;
-  const { route, entry } = found.value;
-  const firsts = firstStages(route.leg).flatMap((id) => stageWith(graph, id) ?? []);
+  if (typeof found === 'string') return found;
+  const { route, entry } = found;
+  const firsts = firstStages(route.leg).flatMap((id) => stageAt(graph, id) ?? []);
   const last = graph.get(route.exit);
   const [first] = firsts;
-  if (!first || (last?.kind !== 'stage' && last?.kind !== 'join')) return no('its route has no stage');
+  if (!first || (last?.kind !== 'stage' && last?.kind !== 'join')) return 'its route has no stage';
   const inRoute = againstRoute(graph, route, entry, firsts, last);
-  if (inRoute !== null) return no(inRoute);
+  if (inRoute !== null) return inRoute;
   const exit = exitOf(graph, last);
-  if (!exit.ok) return exit;
-  const failure = failureOf(graph, route, exit.value.collector);
-  if (!failure.ok) return failure;
-  const answers = [answerOf(exit.value.response), ...(failure.value.answer ? [failure.value.answer] : [])];
+  if (typeof exit === 'string') return exit;
+  const failure = failureOf(graph, route, exit.collector);
+  if (typeof failure === 'string') return failure;
+  const answers = [answerOf(exit.response), ...(failure.answer ? [failure.answer] : [])];
   const flaw = answers.map(facts.flawOf).find((one) => one !== null);
-  if (flaw) return no(`the HTTP response node cannot answer: ${flaw}`);
-  return yes({
+  if (flaw) return `the HTTP response node cannot answer: ${flaw}`;
+  return {
     id: httpIn.id,
     method: httpIn.method as EndpointSpec['method'],
     path: pathOf(httpIn, facts.root),
@@ -112,15 +114,15 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     mediaTypes: first.mediaTypes,
     maxRows: Math.min(...firsts.map(({ maxRows }) => maxRows)),
     patient: first.patient,
-    answer: answerOf(exit.value.response),
-    failure: failure.value.answer,
-    errorPayload: failure.value.errorPayload,
-    copies: exit.value.copies,
-    parts: exit.value.parts,
+    answer: answerOf(exit.response),
+    failure: failure.answer,
+    errorPayload: failure.errorPayload,
+    copies: exit.copies,
+    parts: exit.parts,
     sticky: headerOf(route.sticky),
     key: headerOf(route.keyBy),
     cost: headerOf(route.costBy),
-  });
+  };
 }
 
 /** Returns the stage that makes every result of a leg; null if there are several, or a node that gathers them. */
@@ -175,25 +177,25 @@ interface FoundEndpoint {
   readonly entry: StageNode | BatcherNode | HttpInNode;
 }
 
-/** Returns the route that gets the requests of the HTTP-in node, if no other node does. */
+/** Returns the route that gets the requests of the HTTP-in node; the reason if none does, or if another node gets them too. */
 function routeBehind(
   graph: Graph,
   httpIn: HttpInNode,
   { routes, apart, invalid }: EndpointFacts,
-): Result<FoundEndpoint> {
+): FoundEndpoint | string {
   const forked = routes.get(httpIn.id);
-  if (forked) return yes({ route: forked, entry: httpIn });
+  if (forked) return { route: forked, entry: httpIn };
   const targets = targetsOf(graph, httpIn);
-  if (targets.some(isDebug)) return no('a debug node gets the whole message in front of the first stage');
+  if (targets.some(isDebug)) return 'a debug node gets the whole message in front of the first stage';
   const reason = apart.get(httpIn.id);
-  if (reason !== undefined) return no(`the HTTP-in node's ${reason.replace(/^its /, '')}`);
+  if (reason !== undefined) return `the HTTP-in node's ${reason.replace(/^its /, '')}`;
   const [target, ...others] = targets;
-  if (!target || others.length > 0) return no(`the HTTP-in node's ${describeAll(targets).replace(/^its /, '')}`);
-  if (!isStep(target)) return no(`${describe(target)} stands before the first stage`);
+  if (!target || others.length > 0) return `the HTTP-in node's ${describeAll(targets).replace(/^its /, '')}`;
+  if (!isStep(target)) return `${describe(target)} stands before the first stage`;
   const broken = invalid.get(target.id);
-  if (broken !== undefined) return no(`${named(target)} cannot be used: ${broken}`);
+  if (broken !== undefined) return `${named(target)} cannot be used: ${broken}`;
   const route = routes.get(target.id);
-  return route ? yes({ route, entry: target }) : no(`${named(target)} cannot be used: it belongs to no route`);
+  return route ? { route, entry: target } : `${named(target)} cannot be used: it belongs to no route`;
 }
 
 /** Returns the reason why requests cannot pass the route as bare payloads, or null. */
@@ -215,7 +217,7 @@ function againstRoute(
   const unknown = noHeader(route);
   if (unknown !== null) return unknown;
   if (dropKey !== '') return `a queue of its route is sorted by msg.${dropKey}`;
-  const watched = [entry, ...stages.flatMap((id) => stageWith(graph, id) ?? [])].find((node) => node.watched);
+  const watched = [entry, ...stages.flatMap((id) => stageAt(graph, id) ?? [])].find((node) => node.watched);
   if (watched) return `a Complete node watches ${named(watched)}`;
   for (const [id, targets] of taps) {
     const found = targets.flatMap((target) => graph.get(target) ?? []);
@@ -275,9 +277,4 @@ function headerOf(property: string): string | null {
 
 function isEntry(node: GraphNode | undefined): boolean {
   return isStep(node) || node?.kind === 'gate';
-}
-
-function stageWith(graph: Graph, id: string): StageNode | undefined {
-  const node = graph.get(id);
-  return node?.kind === 'stage' ? node : undefined;
 }

@@ -7,13 +7,6 @@ import type { CompiledRoute } from '../routes.ts';
 import { findHandler, targetsOf } from '../walk.ts';
 import { type PartsExit, streamingResponse, writesParts } from './http-ways.ts';
 
-/** A value, or the reason for its absence. */
-export type Result<T> = { readonly ok: true; readonly value: T } | No;
-interface No {
-  readonly ok: false;
-  readonly reason: string;
-}
-
 /** The way from the end of a route to its HTTP response. */
 export interface Exit {
   readonly collector: CollectorNode | null;
@@ -22,30 +15,30 @@ export interface Exit {
   readonly parts: EndpointSpec['parts'];
 }
 
-/** @param last the node that sends the results of a route */
-export function exitOf(graph: Graph, last: StageNode | JoinNode): Result<Exit> {
+/** Returns the way, or a reason if no HTTP response can be reached so. @param last the node that sends the results of a route */
+export function exitOf(graph: Graph, last: StageNode | JoinNode): Exit | string {
   const behindLast = onwards(graph, last, 0);
-  if (!behindLast.ok) return behindLast;
-  const { next, copies } = behindLast.value;
-  if (next.kind === 'join') return no(`the branches behind ${named(last)} are gathered in Node-RED`);
-  if (next.kind === 'http response') return yes({ collector: null, response: next, copies, parts: null });
+  if (typeof behindLast === 'string') return behindLast;
+  const { next, copies } = behindLast;
+  if (next.kind === 'join') return `the branches behind ${named(last)} are gathered in Node-RED`;
+  if (next.kind === 'http response') return { collector: null, response: next, copies, parts: null };
   if (next.kind === 'stream') return streamed(last, next, null, copies, []);
-  if (next.kind !== 'collector') return no(`${describe(next)} stands behind ${named(last)}`);
+  if (next.kind !== 'collector') return `${describe(next)} stands behind ${named(last)}`;
   const against = againstCollector(next);
-  if (against !== null) return no(against);
+  if (against !== null) return against;
   const behindCollector = onwards(graph, next, 0);
-  if (!behindCollector.ok) return behindCollector;
-  const { next: response, copies: later } = behindCollector.value;
+  if (typeof behindCollector === 'string') return behindCollector;
+  const { next: response, copies: later } = behindCollector;
   if (response.kind === 'stream') return streamed(last, response, next, [...copies, ...later], later);
-  if (response.kind !== 'http response') return no(`${describe(response)} stands behind the result collector`);
+  if (response.kind !== 'http response') return `${describe(response)} stands behind the result collector`;
   // Gathered results have no parts.
   const inParts = next.inParts && last.kind === 'stage';
   if (inParts && !streamingResponse(graph, last.id))
-    return no(`results in parts need a body, and an answer with status ${response.statusCode} has none`);
-  return yes({
+    return `results in parts need a body, and an answer with status ${response.statusCode} has none`;
+  return {
     ...{ collector: next, response, copies: [...copies, ...later] },
     parts: inParts ? { copies: later, stream: null } : null,
-  });
+  };
 }
 
 function streamed(
@@ -54,11 +47,11 @@ function streamed(
   collector: CollectorNode | null,
   copies: readonly string[],
   later: readonly string[],
-): Result<Exit> {
+): Exit | string {
   const { invalid, stream } = response;
-  if (last.kind === 'join') return no(`${describe(response)} stands behind ${named(last)}`);
-  if (invalid !== null) return no(`the stream response cannot be used: ${invalid}`);
-  return yes({ collector, response, copies, parts: { copies: later, stream } });
+  if (last.kind === 'join') return `${describe(response)} stands behind ${named(last)}`;
+  if (invalid !== null) return `the stream response cannot be used: ${invalid}`;
+  return { collector, response, copies, parts: { copies: later, stream } };
 }
 
 function againstCollector({ invalid, watched, order }: CollectorNode): string | null {
@@ -67,21 +60,20 @@ function againstCollector({ invalid, watched, order }: CollectorNode): string | 
   return order === 'arrival' ? 'the result collector keeps the order of arrival' : null;
 }
 
-/** Returns the only node behind an output that is no debug node, and the debug nodes. */
+/** Returns the only node behind an output that is no debug node, and the debug nodes; else a reason. */
 function onwards(
   graph: Graph,
   node: StageNode | JoinNode | CollectorNode,
   output: number,
-): Result<{ readonly next: GraphNode; readonly copies: readonly string[] }> {
+): { readonly next: GraphNode; readonly copies: readonly string[] } | string {
   const targets = targetsOf(graph, node, output);
   const watched = targets.find((target) => target.watched && target.kind !== 'collector');
-  if (watched) return no(`a Complete node watches ${describe(watched)} behind ${named(node)}`);
+  if (watched) return `a Complete node watches ${describe(watched)} behind ${named(node)}`;
   const copies = targets.filter(isDebug).map(({ id }) => id);
   const [next, ...others] = targets.filter((target) => !isDebug(target));
-  if (!next) return no(`no HTTP response node is wired behind ${named(node)}`);
-  if (others.length > 0)
-    return no(`the output of ${named(node)} goes to ${[next, ...others].map(describe).join(' and ')}`);
-  return yes({ next, copies });
+  if (!next) return `no HTTP response node is wired behind ${named(node)}`;
+  if (others.length > 0) return `the output of ${named(node)} goes to ${[next, ...others].map(describe).join(' and ')}`;
+  return { next, copies };
 }
 
 /** The answer with an error. `answer`: null if only the client itself gets errors. */
@@ -89,12 +81,12 @@ export type ErrorAnswer = Pick<EndpointSpec, 'errorPayload'> & { readonly answer
 
 const TO_CLIENT: ErrorAnswer = { answer: null, errorPayload: 'body' };
 
-/** Returns the answer with the errors of a route: the same for all its nodes, since the endpoint has only one. */
+/** Returns the answer with the errors of a route: the same for all its nodes, since the endpoint has only one. Else a reason. */
 export function failureOf(
   graph: Graph,
   { leg, stages }: CompiledRoute,
   collector: CollectorNode | null,
-): Result<ErrorAnswer> {
+): ErrorAnswer | string {
   const gathers = gathersOf(leg);
   const nodes = [...stages, ...gathers]
     .flatMap((id) => graph.get(id) ?? [])
@@ -102,50 +94,50 @@ export function failureOf(
   const failures: ErrorAnswer[] = [];
   for (const node of nodes) {
     const failure = failureAt(graph, node, gathers, collector);
-    if (!failure.ok) return failure;
-    if (failure.value) failures.push(failure.value);
+    if (typeof failure === 'string') return failure;
+    if (failure) failures.push(failure);
   }
   const [first = TO_CLIENT, ...others] = failures;
   if (others.some((other) => JSON.stringify(other) !== JSON.stringify(first)))
-    return no('the errors of its nodes are answered in different ways');
+    return 'the errors of its nodes are answered in different ways';
   const other = nodes.find((node) => node.kind === 'stage' && node.input !== 'payload');
   if (first.errorPayload === 'keep' && other?.kind === 'stage')
-    return no(`the result collector keeps payloads of failed requests, and ${named(other)} reads msg.${other.input}`);
-  return yes(first);
+    return `the result collector keeps payloads of failed requests, and ${named(other)} reads msg.${other.input}`;
+  return first;
 }
 
-/** Returns the answer with the errors of one node; null if they are errors of the node that gathers its branch. */
+/** Returns the answer with the errors of one node, or a reason; null if they are errors of the node that gathers its branch. */
 function failureAt(
   graph: Graph,
   node: StageNode | JoinNode,
   gathers: readonly string[],
   collector: CollectorNode | null,
-): Result<ErrorAnswer | null> {
+): ErrorAnswer | string | null {
   const handler = findHandler(graph, node.id);
   switch (handler.kind) {
     case 'join':
-      return gathers.includes(handler.id) ? yes(null) : no(`the errors of ${named(node)} are gathered in Node-RED`);
+      return gathers.includes(handler.id) ? null : `the errors of ${named(node)} are gathered in Node-RED`;
     case 'catch':
-      return node.caught ? no(`a Catch node handles the errors of ${named(node)}`) : yes(TO_CLIENT);
+      return node.caught ? `a Catch node handles the errors of ${named(node)}` : TO_CLIENT;
     case 'output':
       return failureBehind(graph, node);
     case 'collector':
       return handler.id === collector?.id
         ? failureBehind(graph, collector)
-        : no(`another result collector handles the errors of ${named(node)}`);
+        : `another result collector handles the errors of ${named(node)}`;
   }
 }
 
-/** Returns the answer behind the catch output of a collector, or of a node that gathers branches. */
-function failureBehind(graph: Graph, node: StageNode | JoinNode | CollectorNode): Result<ErrorAnswer> {
+/** Returns the answer behind the catch output of a collector, or of a node that gathers branches; else a reason. */
+function failureBehind(graph: Graph, node: StageNode | JoinNode | CollectorNode): ErrorAnswer | string {
   const behind = onwards(graph, node, 1);
-  if (!behind.ok) return no(`errors: ${behind.reason}`);
-  const { next, copies } = behind.value;
-  if (!writesParts(next)) return no(`${describe(next)} gets the errors`);
-  if (copies.length > 0) return no('a debug node gets the errors');
+  if (typeof behind === 'string') return `errors: ${behind}`;
+  const { next, copies } = behind;
+  if (!writesParts(next)) return `${describe(next)} gets the errors`;
+  if (copies.length > 0) return 'a debug node gets the errors';
   // A stream response writes what the error says, whatever the payload is.
   const keeps = node.kind === 'collector' && next.kind !== 'stream';
-  return yes({ answer: answerOf(next), errorPayload: keeps ? node.errorPayload : 'body' });
+  return { answer: answerOf(next), errorPayload: keeps ? node.errorPayload : 'body' };
 }
 
 export function answerOf(response: PartsExit): AnswerSpec {
@@ -172,12 +164,4 @@ export function named(node: StageNode | BatcherNode | CollectorNode | JoinNode |
     case 'http in':
       return 'the HTTP-in node';
   }
-}
-
-export function yes<T>(value: T): Result<T> {
-  return { ok: true, value };
-}
-
-export function no(reason: string): No {
-  return { ok: false, reason };
 }

@@ -1,7 +1,7 @@
 /** Finds the HTTP-in nodes that lead to a pipeline, and the terms for their requests. */
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import { type Graph, nodesOf } from '../../flow/graph.ts';
+import { type Graph, nodesOf, stageAt } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
 import type { AccessTable, Clients, Origins } from '../../http/access.ts';
@@ -58,10 +58,7 @@ function clientsBehind(graph: Graph, id: string, { services, access }: ServedRun
     const node = graph.get(at);
     return [...(node?.wires.flat() ?? []), ...(node?.kind === 'link call' ? node.calls : [])];
   };
-  const runtimes = [...walk([id], next)].flatMap((at) => {
-    const node = graph.get(at);
-    return node?.kind === 'stage' ? node.runtime : [];
-  });
+  const runtimes = [...walk([id], next)].flatMap((at) => stageAt(graph, at)?.runtime ?? []);
   return [...new Set(runtimes)].flatMap((runtime) => {
     const service = services.get(runtime);
     const clients = service && access.of(service).clients;

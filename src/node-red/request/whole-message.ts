@@ -16,10 +16,11 @@ import {
   type MessageSteps,
   type MessageUse,
 } from '../../core/whole-messages.ts';
+import { stageAt } from '../../flow/graph.ts';
 import type { MessageCostMeter } from '../../observe/meters/message-costs.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedRoute, WholeMessageTerms } from '../deploy/deployment.ts';
-import type { RequestContext } from './context.ts';
+import { flowsChanged, type RequestContext } from './context.ts';
 import { forgetError, keepingClient, type PipelineMessage, sendFrom, writeValue } from './messages.ts';
 
 /** Properties that the code has anyway, or that belong to the pipeline. */
@@ -129,8 +130,7 @@ export class WholeMessage {
         this.#send(step);
         return;
       case 'error': {
-        const caught = this.#context.deployment().graph.get(this.#node.id);
-        if (caught?.kind === 'stage' && caught.caught) this.hasSent = true;
+        if (stageAt(this.#context.deployment().graph, this.#node.id)?.caught) this.hasSent = true;
         this.#node.error(step.text, this.#message(step.message, false));
         return;
       }
@@ -193,7 +193,7 @@ export class WholeMessage {
   get #node(): Node {
     const id = this.#deployed.route.exit;
     const node = this.#context.live.get(id)?.node;
-    if (!node) throw new ModeletError('shutting_down', 'the flow was changed or stopped');
+    if (!node) throw flowsChanged();
     return node;
   }
 }
