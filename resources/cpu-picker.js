@@ -68,14 +68,14 @@
    * The toggles and notes below a text field, which stays what counts.
    * options: `input`; `mode` ('list' or 'set'); `strict` (function: are missing cores an error?); optional `workers`
    * (field with their number), `rival` ({input, label}: a set that should not share cores with this one) and `stage`
-   * (id of the stage that the pins are for: workers of others are shown).
+   * (id of the stage that the pins are for: workers of others are shown) and `onmachine` (takes the machine's answer).
    */
   class Picker {
     constructor(options) {
       this.options = options;
       this.isList = options.mode === 'list';
       this.joins = false;
-      // {allowed, engine, workers} once the machine has been asked.
+      // {allowed, engine, workers, memoryMb} once the machine has been asked.
       this.machine = null;
       this.cores = $('<div class="modelet-cores">').hide();
       this.notes = $('<div class="modelet-cpu-notes">');
@@ -92,6 +92,7 @@
         this.machine = answer;
         this.addControls();
         this.render();
+        this.options.onmachine?.(answer);
       });
     }
 

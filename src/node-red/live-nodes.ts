@@ -10,7 +10,7 @@ import { asError, ModeletError } from '../core/errors.ts';
 import { type CompiledNode, CompiledNodes } from '../flow/read/compiled-nodes.ts';
 import type { Flows } from '../flow/read/graph-reader.ts';
 import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
-import { usableThreads } from '../process/cpu-quota.ts';
+import { usableThreads } from '../process/container-limits.ts';
 import { checkInterpreter } from '../process/python.ts';
 
 export type LiveNode = CompiledNode & { readonly node: Node };

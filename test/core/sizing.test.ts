@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { predict } from '../../src/core/queues/queue-model.ts';
 import { RunCosts } from '../../src/core/queues/run-costs.ts';
-import { fittedCost, proposed, type StageRuns, sizingsFor, usualRate } from '../../src/core/queues/sizing.ts';
+import {
+  fittedCost,
+  memoryPerWorker,
+  proposed,
+  type StageRuns,
+  sizingsFor,
+  usualRate,
+} from '../../src/core/queues/sizing.ts';
 import { poisson, Simulation } from '../engine/batching-stage.ts';
 
 const SIZES = [1, 2, 4, 8, 16, 32];
@@ -95,4 +102,10 @@ test('the predicted p99 of a proposal is within 25 % of that of the real queue, 
 
 test('the usual rate leaves one worker some rest', () => {
   assert.ok(Math.abs(usualRate({ fixedMs: 5, itemMs: 0.1 }, 32) - 0.6 * (32_000 / 8.2)) < 1e-6);
+});
+
+test('the workers of a container share what Node-RED and the engine leave, and a replacement has room', () => {
+  assert.equal(memoryPerWorker(2000, 3), 400);
+  assert.equal(memoryPerWorker(1000, 1), 300);
+  assert.equal(memoryPerWorker(300, 1), 0);
 });

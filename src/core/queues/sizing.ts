@@ -97,6 +97,17 @@ export function proposed(sizings: readonly Sizing[], goalMs: number | null = nul
   return equals.length > 0 ? fastest(equals) : best;
 }
 
+/** Node-RED and an engine under load, in MB. */
+const RESERVED_MB = 400;
+
+/**
+ * Returns the memory that each worker may use below the limit of a container, in MB; 0 if that is too small for workers.
+ * One more worker than there are has room: the one that replaces another.
+ */
+export function memoryPerWorker(limitMb: number, workers: number): number {
+  return Math.max(0, Math.floor((limitMb - RESERVED_MB) / (workers + 1)));
+}
+
 /** Takes the variations of a replay in no order of size: no divisor of their number. */
 const STRIDE = 7;
 

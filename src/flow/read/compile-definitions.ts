@@ -17,7 +17,7 @@ import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } fr
 import { compileKeys } from '../../config/http/compile-keys.ts';
 import type { Raw } from '../../config/validate.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { usableThreads } from '../../process/cpu-quota.ts';
+import { usableThreads } from '../../process/container-limits.ts';
 import { checkInterpreter } from '../../process/python.ts';
 import type { Graph } from '../graph.ts';
 import { type BrokerSecrets, type FlowPlan, planFlows } from '../plan.ts';

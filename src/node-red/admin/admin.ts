@@ -1,8 +1,10 @@
 /** The admin routes for the editor's dialogs and for people with curl. Each route requires a permission. */
 import type { NodeAPI } from 'node-red';
+import { BYTES_PER_MB } from '../../core/model.ts';
 import { isVersionAction } from '../../core/versions.ts';
 import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
+import { memoryLimit } from '../../process/container-limits.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { DeployedNode } from '../deploy/deployment.ts';
 import { serveInstall } from '../install/install-route.ts';
@@ -61,7 +63,8 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
     const allowed = visibleCpus(pipeline.machine.allowedCpus);
-    response.json({ allowed, engine, workers: pinnedWorkers(pipeline, allowed) });
+    const memoryMb = Math.floor((memoryLimit() ?? 0) / BYTES_PER_MB) || null;
+    response.json({ allowed, engine, workers: pinnedWorkers(pipeline, allowed), memoryMb });
   });
 
   serveFiles(RED, pipeline, { mayRead, mayWrite });

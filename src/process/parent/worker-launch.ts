@@ -5,7 +5,7 @@ import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Pin } from '../../core/model.ts';
 import type { EngineSlots } from '../../wire/slots/slot-lanes.ts';
-import { usableThreads } from '../cpu-quota.ts';
+import { usableThreads } from '../container-limits.ts';
 import { inheritedEnvironment } from '../node-options.ts';
 import { findPython } from '../python.ts';
 import type { Child, ChildEvents } from './child.ts';

@@ -252,12 +252,13 @@ describe('admin routes: answers', () => {
   });
 
   test('cpus has the cores that this machine grants', async () => {
-    type Answer = { allowed: number[]; engine: unknown; workers: unknown };
-    const { allowed, engine, workers } = await read<Answer>('/admin/modelets/cpus');
+    type Answer = { allowed: number[]; engine: unknown; workers: unknown; memoryMb: number | null };
+    const { allowed, engine, workers, memoryMb } = await read<Answer>('/admin/modelets/cpus');
     assert.ok(allowed.length > 0);
     assert.ok(allowed.every(Number.isInteger));
     assert.equal(engine, null);
     assert.deepEqual(workers, [], 'no worker of these flows is kept to a core');
+    assert.ok(memoryMb === null || memoryMb > 0, 'the limit of a container, if the tests run in one');
   });
 
   test('onnx returns the inputs and outputs of a model, or the reason why not', async () => {

@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } fro
 import { dirname, relative, resolve } from 'node:path';
 import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { fromHalfBits, toHalfBits } from '../../../core/float16.ts';
-import { usableThreads } from '../../../process/cpu-quota.ts';
+import { usableThreads } from '../../../process/container-limits.ts';
 import type { SessionTensor } from './elements.ts';
 import { type Ports, portsOf, whyNotLoaded } from './ports.ts';
 import type { RunSession } from './run-items.ts';

@@ -5,7 +5,7 @@ import { RequestOptions } from '../../../config/tasks/task-options.ts';
 import { systemClock } from '../../../core/clock.ts';
 import { asError, ModeletError } from '../../../core/errors.ts';
 import type { BatchWarning } from '../../../core/model.ts';
-import { usableThreads } from '../../../process/cpu-quota.ts';
+import { usableThreads } from '../../../process/container-limits.ts';
 import { type LoadedModelet, type LoadSource, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
 import { documentedItems, documentedPorts } from '../onnx/documented.ts';
 import { Padding } from '../onnx/padding.ts';

@@ -5,7 +5,7 @@ import { TASKS } from '../../../config/tasks/tasks.ts';
 import { systemClock } from '../../../core/clock.ts';
 import { asError, ModeletError } from '../../../core/errors.ts';
 import type { BatchWarning } from '../../../core/model.ts';
-import { usableThreads } from '../../../process/cpu-quota.ts';
+import { usableThreads } from '../../../process/container-limits.ts';
 import { proveBatch } from '../batch/proof.ts';
 import { type LoadedModelet, type LoadSource, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
 import { TaskCalls } from '../tasks/calls.ts';

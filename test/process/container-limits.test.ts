@@ -1,9 +1,10 @@
-/** The CPU quota of a container, from files as the kernel has them, and from a real cgroup. */
+/** The limits of a container, from files as the kernel has them, and from real cgroups. */
 import assert from 'node:assert/strict';
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
-import { cpuQuota, usableThreads } from '../../src/process/cpu-quota.ts';
+import { cpuQuota, memoryLimit, usableThreads } from '../../src/process/container-limits.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { serve } from '../fixtures/service.ts';
 
@@ -55,32 +56,46 @@ describe('the quota', () => {
   }
 });
 
-const GROUPS = '/sys/fs/cgroup/cpu';
-const group = join(GROUPS, `modelet-test-${process.pid}`);
+const GROUPS = { cpu: '/sys/fs/cgroup/cpu', memory: '/sys/fs/cgroup/memory' };
+const groupOf = (kind: keyof typeof GROUPS): string => join(GROUPS[kind], `modelet-test-${process.pid}`);
+const group = groupOf('cpu');
 
 /** Whether a group could be made: as root, with the first version of cgroups. */
-function enter(quotaUs: number): boolean {
+function enter(kind: keyof typeof GROUPS, limits: Readonly<Record<string, string>>): boolean {
   try {
-    mkdirSync(group);
-    writeFileSync(join(group, 'cpu.cfs_period_us'), '100000');
-    writeFileSync(join(group, 'cpu.cfs_quota_us'), String(quotaUs));
-    writeFileSync(join(group, 'cgroup.procs'), String(process.pid));
+    mkdirSync(groupOf(kind));
+    for (const [file, text] of Object.entries(limits)) writeFileSync(join(groupOf(kind), file), text);
+    writeFileSync(join(groupOf(kind), 'cgroup.procs'), String(process.pid));
     return true;
   } catch {
     return false;
   }
 }
 
-function leave(): void {
-  writeFileSync(join(GROUPS, 'cgroup.procs'), String(process.pid));
-  rmdirSync(group);
+function leave(kind: keyof typeof GROUPS): void {
+  writeFileSync(join(GROUPS[kind], 'cgroup.procs'), String(process.pid));
+  rmdirSync(groupOf(kind));
 }
+
+test('the memory limit of a real cgroup is read, and none outside', (t) => {
+  const outside = memoryLimit();
+  assert.ok(outside === null || outside < totalmem());
+  if (!enter('memory', { 'memory.limit_in_bytes': String(2 ** 30) })) {
+    t.skip('no cgroup can be made here');
+    return;
+  }
+  try {
+    assert.equal(memoryLimit(), 2 ** 30);
+  } finally {
+    leave('memory');
+  }
+});
 
 test('numeric libraries of a worker use as many threads as the quota of a real cgroup allows, rounded up', async (t) => {
   const cores = usableThreads();
-  const entered = enter(50_000);
+  const entered = enter('cpu', { 'cpu.cfs_period_us': '100000', 'cpu.cfs_quota_us': '50000' });
   // The group can be removed when the processes of the service have ended.
-  if (entered) process.once('exit', leave);
+  if (entered) process.once('exit', () => leave('cpu'));
   if (!entered || cores === 1) {
     t.skip('no cgroup can be made here');
     return;

@@ -1,5 +1,6 @@
-/** The CPU time that the cgroup of this process grants, as containers have it: `docker run --cpus=2`, or a limit of a pod. */
+/** The CPU time and the memory that the cgroup of this process grants, as containers have them: `docker run --cpus=2 -m 2g`, or limits of a pod. */
 import { readFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { posix } from 'node:path';
 import { allowedCpus, visibleCpus } from './affinity.ts';
 
@@ -30,6 +31,12 @@ export function cpuQuota(root: string = '/'): number | null {
   });
   const given = quotas.filter((quota) => quota !== null);
   return given.length > 0 ? Math.min(...given) : null;
+}
+
+/** Returns the memory limit of the cgroup in bytes; null without one. Where there is none, Node.js reports 0 or more than the machine has. */
+export function memoryLimit(): number | null {
+  const limit = process.constrainedMemory();
+  return limit > 0 && limit < totalmem() ? limit : null;
 }
 
 /** The group may be named as the host sees it, while only the container's own group is mounted here. */
