@@ -33,7 +33,7 @@ export function cpuQuota(root: string = '/'): number | null {
   return given.length > 0 ? Math.min(...given) : null;
 }
 
-/** Returns the memory limit of the cgroup in bytes; null without one. Where there is none, Node.js reports 0 or more than the machine has. */
+/** Returns the memory limit of the cgroup in bytes; null without a limit: then Node.js reports 0, or more than the machine has. */
 export function memoryLimit(): number | null {
   const limit = process.constrainedMemory();
   return limit > 0 && limit < totalmem() ? limit : null;

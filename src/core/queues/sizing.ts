@@ -102,7 +102,7 @@ const RESERVED_MB = 400;
 
 /**
  * Returns the memory that each worker may use below the limit of a container, in MB; 0 if that is too small for workers.
- * One more worker than there are has room: the one that replaces another.
+ * There is room for one worker more, which replaces another.
  */
 export function memoryPerWorker(limitMb: number, workers: number): number {
   return Math.max(0, Math.floor((limitMb - RESERVED_MB) / (workers + 1)));
