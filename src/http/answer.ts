@@ -6,7 +6,6 @@ import type { ServerResponse } from 'node:http';
 import { asError, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import { CODEC, decodePayload } from '../wire/codec/codec.ts';
-import { errorBody } from './client-text.ts';
 import { type AnswerForm, MSGPACK_TYPE, REQUEST_ID } from './request-head.ts';
 import type { PreparedAnswer } from './served-endpoint.ts';
 import { jsonable } from './values/conversion.ts';
@@ -73,15 +72,6 @@ export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean
     return { contentType: JSON_UTF8, body: view(bytes), nosniff: true };
   if (codec === CODEC.bytes) return { contentType: BYTES, body: view(bytes) };
   return bodyOfValue(decodePayload(payload), form, typed);
-}
-
-/** Makes the body that says why an answer could not be written. @returns the status, too */
-export function refusedBody(
-  form: WrittenForm,
-  { code, message, statusCode }: ModeletError,
-  requestId: string,
-): AnswerBody & { readonly statusCode: number } {
-  return { ...answerBody(form, errorBody({ code, message, requestId, stage: undefined })), statusCode };
 }
 
 export function unwritable(thrown: unknown): ModeletError {

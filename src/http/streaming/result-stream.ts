@@ -13,7 +13,7 @@ import { headersOf } from '../answer.ts';
 import type { PreparedAnswer } from '../served-endpoint.ts';
 import type { Chunk, StreamForm } from './stream-form.ts';
 
-interface StreamedAnswer {
+export interface StreamedAnswer {
   readonly requestId: string;
   readonly answer: PreparedAnswer;
   readonly form: StreamForm;

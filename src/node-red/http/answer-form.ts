@@ -3,17 +3,12 @@
  * behind a Catch node, or directly from a pipeline. All of them call a few methods of the response, which this file
  * replaces for each request. Results and errors in the flow keep their values.
  */
+import type { Response } from 'express';
 import type { ModeletError } from '../../core/errors.ts';
-import {
-  type AnswerBody,
-  answerBody,
-  refusedBody,
-  SHOULD_RETRY,
-  unwritable,
-  type WrittenForm,
-} from '../../http/answer.ts';
-import { type AnswerForm, answerForm, kindOfHeader } from '../../http/request-head.ts';
-import { inBase64, isForEmbeddings } from '../../http/streaming/embeddings.ts';
+import { answerBody, SHOULD_RETRY, unwritable, type WrittenForm } from '../../http/answer.ts';
+import { errorBody } from '../../http/client-text.ts';
+import { type AnswerForm, answerForm, kindOfHeader, REQUEST_ID } from '../../http/request-head.ts';
+import { asksBase64, inBase64, isForEmbeddings } from '../../http/streaming/embeddings.ts';
 import { jsonable } from '../../http/values/conversion.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
@@ -35,13 +30,11 @@ export function setAnswerForm(
 ): void {
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
-  const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOfHeader(contentType));
+  const form = answerForm(accept, kindOfHeader(contentType));
   // The body is parsed later.
-  const prepared = (value: unknown): unknown => {
-    const { encoding_format: format } = (request.body ?? {}) as { readonly encoding_format?: unknown };
-    return format === 'base64' && isForEmbeddings(request.path) ? inBase64(value) : value;
-  };
-  answerAs(form, response, { prepared, onUnwritten });
+  const prepared = (value: unknown): unknown =>
+    asksBase64(request.body) && isForEmbeddings(request.path) ? inBase64(value) : value;
+  answerAs(form, response, prepared, onUnwritten);
 }
 
 /** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */
@@ -49,33 +42,30 @@ export function asksOnly({ method }: HttpRequest): boolean {
   return method === 'GET' || method === 'HEAD';
 }
 
-interface AnswerHost {
-  /** Returns a value as the client wants it. */
-  prepared(value: unknown): unknown;
-  onUnwritten(error: ModeletError): void;
-}
-
-function answerAs(form: AnswerForm, response: HttpResponse, { prepared, onUnwritten }: AnswerHost): void {
+/** @param prepared returns a value as the client wants it */
+function answerAs(
+  form: AnswerForm,
+  response: HttpResponse,
+  prepared: (value: unknown) => unknown,
+  onUnwritten: (error: ModeletError) => void,
+): void {
   const { json, jsonp, send, get } = response;
   // If Content-Type is set, the flow has encoded the body.
   const isTyped = (): boolean => response.getHeader('Content-Type') !== undefined;
   const written = form === 'usual' ? 'json' : form;
-  const refuse = (thrown: unknown): AnswerBody => {
-    const error = unwritable(thrown);
-    onUnwritten(error);
-    return refused(written, error, response);
-  };
-  const shape = (value: unknown): HttpResponse => {
-    const { contentType, body } = orElse(() => answerBody(written, value), refuse);
+  const shape = (value: unknown): Response => {
+    const { contentType, body } = answerBody(written, value);
     response.set('Content-Type', contentType);
     return send.call(response, body);
   };
-  const attempt = (answer: () => HttpResponse): HttpResponse => {
+  const attempt = (answer: () => Response): Response => {
     try {
       return answer();
     } catch (thrown) {
       if (response.headersSent) throw thrown;
-      return send.call(response, refuse(thrown).body);
+      const error = unwritable(thrown);
+      onUnwritten(error);
+      return send.call(response, refused(written, error, response));
     }
   };
   // Text stays text if the caller has not asked for a form.
@@ -102,21 +92,15 @@ function answerAs(form: AnswerForm, response: HttpResponse, { prepared, onUnwrit
   response.jsonp = asObject(jsonp);
 }
 
-function orElse<T>(attempt: () => T, refuse: (thrown: unknown) => T): T {
-  try {
-    return attempt();
-  } catch (thrown) {
-    return refuse(thrown);
-  }
-}
-
 /** Returns an error body for an answer that cannot be written, and sets status and type: a client must never hang. */
-function refused(form: WrittenForm, error: ModeletError, response: HttpResponse): AnswerBody {
-  const answer = refusedBody(form, error, String(response.getHeader('X-Request-Id') ?? ''));
-  response.status(answer.statusCode);
+function refused(form: WrittenForm, error: ModeletError, response: HttpResponse): string | Buffer {
+  const { code, message, statusCode } = error;
+  const requestId = String(response.getHeader(REQUEST_ID) ?? '');
+  const { contentType, body } = answerBody(form, errorBody({ code, message, requestId, stage: undefined }));
+  response.status(statusCode);
   response.set(SHOULD_RETRY, 'false');
-  response.set('Content-Type', answer.contentType);
-  return answer;
+  response.set('Content-Type', contentType);
+  return body;
 }
 
 /**

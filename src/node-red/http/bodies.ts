@@ -6,6 +6,7 @@
  * reaches decodes msgpack, and JSON that nothing has parsed yet.
  */
 import { IncomingMessage } from 'node:http';
+import type { ErrorRequestHandler, NextFunction, RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { type HttpSettings, jsonLimit } from '../../config/http/http-settings.ts';
@@ -27,10 +28,6 @@ import { type Layer, layersOf } from '../deploy/http-facts.ts';
 import { answerError } from '../request/direct-answers.ts';
 import { checkTimeout, type ModeletTrace, type PipelineMessage } from '../request/messages.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
-
-type Next = (error?: unknown) => void;
-type Handler = (request: HttpRequest, response: HttpResponse, next: Next) => void;
-type BodyErrorHandler = (error: unknown, request: HttpRequest, response: HttpResponse, next: Next) => void;
 
 type ReadTerms = Pick<EntryTerms, 'maxBytes' | 'countRefused'>;
 
@@ -79,9 +76,10 @@ export class BodyReader {
    * @param isOurs whether a request leads to a pipeline
    */
   install(isOurs: (request: HttpRequest) => boolean): void {
-    const read: Handler = (request, response, next) => this.#read(request, response, next);
-    const onFailed: BodyErrorHandler = (error, request, response, next) => this.#failed(error, request, response, next);
-    const spare: Handler = (request, _response, next) => {
+    const read: RequestHandler = (request, response, next) => this.#read(request, response, next);
+    const onFailed: ErrorRequestHandler = (error, request, response, next) =>
+      this.#failed(error, request, response, next);
+    const spare: RequestHandler = (request: HttpRequest, _response, next) => {
       if (!request._body && isOurs(request)) this.#spare(request);
       next();
     };
@@ -110,7 +108,7 @@ export class BodyReader {
     request._body = true;
   }
 
-  #read(request: HttpRequest, response: HttpResponse, next: Next): void {
+  #read(request: HttpRequest, response: HttpResponse, next: NextFunction): void {
     const terms = this.#expected.get(request);
     if (!terms || request._body) {
       next();
@@ -138,7 +136,7 @@ export class BodyReader {
       return;
     }
     const stop = readBody(
-      request as unknown as IncomingMessage,
+      request,
       { coding, length, most },
       {
         onBody: (body) => {
@@ -164,7 +162,7 @@ export class BodyReader {
   }
 
   /** Answers an error of the parsers that read forms and bytes. Node-RED answers those of what stands in front. */
-  #failed(thrown: unknown, request: HttpRequest, response: HttpResponse, next: Next): void {
+  #failed(thrown: unknown, request: HttpRequest, response: HttpResponse, next: NextFunction): void {
     // No answer is needed if the client has gone before the whole body was there.
     const isGone = request.destroyed && !request.complete;
     const code = !isGone && !response.headersSent && this.#arrived.has(request) ? codeOf(thrown, request) : undefined;
@@ -181,7 +179,7 @@ export class BodyReader {
 }
 
 /** Puts a handler into an Express stack, as a layer like the present layer. */
-function insert(stack: Layer[], at: number, handle: Handler | BodyErrorHandler): void {
+function insert(stack: Layer[], at: number, handle: RequestHandler | ErrorRequestHandler): void {
   const like = stack[at] ?? (stack.at(-1) as Layer);
   stack.splice(at, 0, Object.assign(Object.create(Object.getPrototypeOf(like)), like, { handle, name: READER }));
 }
@@ -221,20 +219,17 @@ function unreadable(code: ErrorCode, why: string): ModeletError {
  * @throws ModeletError `unsupported_media`, `bad_request`, `payload_too_large`
  */
 export function readMessageBody(msg: PipelineMessage, terms: BodyTerms): void {
-  const { req, payload } = msg;
-  // A part that a split made is not a body, even if it equals the body.
-  if (!(req instanceof IncomingMessage) || msg['parts'] !== undefined) return;
-  const request = req as unknown as HttpRequest;
-  if (request.body === undefined) return;
+  const { payload } = msg;
+  const request = requestOf(msg);
+  if (!request) return;
   const wasDecoded = givenBodies.has(request);
-  const contentType = request.headers['content-type'] as string | undefined;
+  const { 'content-type': contentType, 'content-encoding': contentEncoding } = request.headers;
   if (wasDecoded && payload === request.body) {
     checkMediaType(contentType, terms.mediaTypes);
     return;
   }
   const given = wasDecoded ? givenBodies.get(request) : request.body;
   if (!isSame(payload, given)) return;
-  const contentEncoding = request.headers['content-encoding'] as string | undefined;
   const value = decodeBody({ contentType, contentEncoding, given: payload }, terms);
   if (notTexts.has(request) && terms.mediaTypes !== null) throw notText();
   if (value === payload) return;
@@ -242,6 +237,12 @@ export function readMessageBody(msg: PipelineMessage, terms: BodyTerms): void {
   if (wasDecoded) return;
   givenBodies.set(request, given);
   request.body = value;
+}
+
+/** Returns the request of a message if it has a body. A part that a split made is not a body, even if it equals it. */
+function requestOf({ req, parts }: PipelineMessage): HttpRequest | null {
+  const request = req instanceof IncomingMessage && parts === undefined ? (req as HttpRequest) : null;
+  return request?.body === undefined ? null : request;
 }
 
 /** Whether the payload is the provided body. A message on a second wire has a copy of the body. */
@@ -264,12 +265,11 @@ export function readRequest(msg: PipelineMessage, trace: ModeletTrace, first: St
 }
 
 /** As one item, the rows of a body would be another input. @throws ModeletError `unsupported_media` */
-function refuseRows({ req, payload, parts }: PipelineMessage): void {
-  if (!(req instanceof IncomingMessage) || parts !== undefined) return;
-  const request = req as unknown as HttpRequest;
-  if (payload !== request.body || request.body === undefined) return;
-  const contentType = request.headers['content-type'] as string | undefined;
-  const format = rowFormatOf(contentType);
+function refuseRows(msg: PipelineMessage): void {
+  const { payload } = msg;
+  const request = requestOf(msg);
+  if (!request || payload !== request.body) return;
+  const format = rowFormatOf(request.headers['content-type']);
   if (!Array.isArray(payload) && (format === null || format === 'json' || format === 'msgpack')) return;
   throw new ModeletError('unsupported_media', 'only a compiled endpoint takes the rows of a body, and this one is not');
 }

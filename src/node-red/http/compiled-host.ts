@@ -87,13 +87,11 @@ export class CompiledHost {
   }
 
   /** Takes a request inside the application of the HTTP-in nodes. Returns false if the flow must take it. */
-  takeInApp(express: HttpRequest, answer: HttpResponse): boolean {
+  takeInApp(request: HttpRequest, response: HttpResponse): boolean {
     if (this.#endpoints.size === 0) return false;
-    const request = express as unknown as IncomingMessage;
-    const response = answer as unknown as ServerResponse;
     const url = `${this.#root}${originForm(request.url)}`;
     // A body parser in front, for example the one of the editor's application, may have read the body.
-    if (express._body) return this.#endpoints.takeModel(request, response, url, express.body);
+    if (request._body) return this.#endpoints.takeModel(request, response, url, request.body);
     return !request.readableDidRead && this.#take(request, response, url);
   }
 

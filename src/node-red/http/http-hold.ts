@@ -4,7 +4,7 @@
  * Holds requests during a deploy: their routes do not exist until the new flows have started, and Node-RED would answer
  * 404. Answers 503 when the flows have stopped for good.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
@@ -18,8 +18,6 @@ import { asksOnly, setAnswerForm } from './answer-form.ts';
 import { BodyReader } from './bodies.ts';
 import type { CompiledHost } from './compiled-host.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
-
-type HoldHandler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
 
 type HoldState =
   | { readonly tag: 'open' }
@@ -66,11 +64,11 @@ export class HttpHold {
     this.#compiled = compiled;
     this.#bodies = new BodyReader(RED);
     this.#root = httpRoot(RED.settings as HttpSettings).replace(/\/$/, '');
-    const app = RED.httpNode as { use(handler: HoldHandler): void } | false;
+    const app = RED.httpNode as { use(handler: RequestHandler): void } | false;
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
     // The compiler of endpoints knows it by its name, see http-facts.ts.
-    const modeletRequests: HoldHandler = (request, response, next) => this.#handle(request, response, next);
-    const modeletPreflights: HoldHandler = (request, response, next) => {
+    const modeletRequests: RequestHandler = (request, response, next) => this.#handle(request, response, next);
+    const modeletPreflights: RequestHandler = (request, response, next) => {
       if (!this.#preflight(request, response)) next();
     };
     if (!app) return;
@@ -131,8 +129,7 @@ export class HttpHold {
     const wanted = headers['access-control-request-method'];
     if (method !== 'OPTIONS' || typeof wanted !== 'string') return false;
     const endpoint = this.#endpoints.find({ method: wanted.toUpperCase(), path: unescapedPath(path) });
-    const answer = response as unknown as ServerResponse;
-    return endpoint?.origins?.preflight(request as unknown as IncomingMessage, answer) ?? false;
+    return endpoint?.origins?.preflight(request, response) ?? false;
   }
 
   /** Whether a request that the editor's server has first leads to a pipeline. */
@@ -159,7 +156,7 @@ export class HttpHold {
     if (this.#prepared.has(response)) return;
     const { maxBytes, countRefused, countUnwritten, origins } = endpoint;
     this.#prepared.add(response);
-    origins?.mark(request as unknown as IncomingMessage, response as unknown as ServerResponse);
+    origins?.mark(request, response);
     setAnswerForm(request, response, countUnwritten);
     if (asksOnly(request)) return;
     this.#bodies.expect(request, { maxBytes, countRefused });

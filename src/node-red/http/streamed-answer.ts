@@ -3,7 +3,6 @@
  * response, the pipeline itself writes the parts as at a compiled endpoint. The messages reach the node all the same, and
  * it must not write any more. If other nodes lie between, a stream response writes the messages that reach it.
  */
-import type { ServerResponse } from 'node:http';
 import type { AnswerSpec, StreamSpec } from '../../core/endpoints.ts';
 import { asModeletError, isErrorCode } from '../../core/errors.ts';
 import type { PartsExit } from '../../flow/http/http-ways.ts';
@@ -11,8 +10,8 @@ import { errorBody } from '../../http/client-text.ts';
 import { enterRequest } from '../../http/request-head.ts';
 import { type PreparedAnswer, prepareAnswer } from '../../http/served-endpoint.ts';
 import { chatForm, chatRequest } from '../../http/streaming/chat-form.ts';
-import { ResultStream, whenRead } from '../../http/streaming/result-stream.ts';
-import { formOf, type StreamForm, streamForm } from '../../http/streaming/stream-form.ts';
+import { ResultStream, type StreamedAnswer, whenRead } from '../../http/streaming/result-stream.ts';
+import { formOf, streamForm } from '../../http/streaming/stream-form.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { answerWithResult, behindParts, saysErrors } from '../request/direct-answers.ts';
 import {
@@ -51,11 +50,12 @@ export function streamTo(
 ): ResultStream | null {
   const response = msg.res?._res;
   if (!isOpen(response)) return null;
-  if (exit.kind === 'stream') return begin(msg, response, 'pipeline', streamOf(exit.stream, msg, requestId, maxBytes));
+  if (exit.kind === 'stream')
+    return begin(msg, response, 'pipeline', streamOf(exit.stream, msg, requestId, maxBytes)).stream;
   const accept = msg.req?.headers?.['accept'];
   const answer = preparedFor(msg, exit);
   const form = streamForm(typeof accept === 'string' ? accept : undefined, answer.contentType?.bytes ?? null);
-  return begin(msg, response, 'pipeline', { requestId, answer, form, heartbeatMs: 0 });
+  return begin(msg, response, 'pipeline', { requestId, answer, form, heartbeatMs: 0 }).stream;
 }
 
 /** Calls `taken` when a message's client has read what was written to it, or is gone; at once if no client waits. */
@@ -89,9 +89,10 @@ export function writeMessage(msg: PipelineMessage, spec: StreamSpec, maxBytes: n
     });
     return;
   }
-  const known = streams.get(response) ?? openTo(msg, response, spec, requestId, maxBytes);
+  let streamed = streams.get(response);
+  if (!streamed && isOpen(response)) streamed = begin(msg, response, 'node', streamOf(spec, msg, requestId, maxBytes));
   try {
-    if (known?.by === 'node') write(known, msg, maxBytes);
+    if (streamed?.by === 'node') write(streamed, msg, maxBytes);
   } catch (thrown) {
     const error = asModeletError(thrown, 'modelet_failed');
     const { code, message, stage } = error;
@@ -100,18 +101,6 @@ export function writeMessage(msg: PipelineMessage, spec: StreamSpec, maxBytes: n
     return;
   }
   whenRead(response, done);
-}
-
-function openTo(
-  msg: PipelineMessage,
-  response: HttpResponse,
-  spec: StreamSpec,
-  requestId: string,
-  maxBytes: number,
-): Streamed | undefined {
-  if (!isOpen(response)) return undefined;
-  begin(msg, response, 'node', streamOf(spec, msg, requestId, maxBytes));
-  return streams.get(response);
 }
 
 /** Writes a part or the end, as `msg.parts` and `msg.complete` say. A message that has neither is a whole result. */
@@ -156,12 +145,7 @@ function errorOf(msg: PipelineMessage, requestId: string): object {
   });
 }
 
-function streamOf(
-  spec: StreamSpec,
-  msg: PipelineMessage,
-  requestId: string,
-  maxBytes: number,
-): Parameters<typeof begin>[3] {
+function streamOf(spec: StreamSpec, msg: PipelineMessage, requestId: string, maxBytes: number): StreamedAnswer {
   const { body } = (msg.req ?? {}) as { readonly body?: unknown };
   const answer = preparedFor(msg, AS_THE_MESSAGE_SAYS);
   return {
@@ -173,21 +157,12 @@ function streamOf(
   };
 }
 
-function begin(
-  msg: PipelineMessage,
-  response: HttpResponse,
-  by: Streamed['by'],
-  answer: {
-    readonly requestId: string;
-    readonly answer: PreparedAnswer;
-    readonly form: StreamForm;
-    readonly heartbeatMs: number;
-  },
-): ResultStream {
-  const stream = new ResultStream(response as unknown as ServerResponse, { ...answer, onBegun: () => mute(response) });
-  streams.set(response, { stream, by, written: 0 });
+function begin(msg: PipelineMessage, response: HttpResponse, by: Streamed['by'], answer: StreamedAnswer): Streamed {
+  const stream = new ResultStream(response, { ...answer, onBegun: () => mute(response) });
+  const streamed: Streamed = { stream, by, written: 0 };
+  streams.set(response, streamed);
   saysErrors(msg, stream);
-  return stream;
+  return streamed;
 }
 
 function preparedFor(msg: PipelineMessage, { statusCode, headers }: AnswerSpec): PreparedAnswer {
