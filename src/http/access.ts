@@ -90,10 +90,11 @@ export class Clients {
     const key = this.check(headers, response, path);
     const { name } = key;
     const usage = this.#usage.get(name) as Usage;
-    const limited = usage.enter(key, this.#clock.now());
-    if (limited) {
+    try {
+      usage.enter(key, this.#clock.now());
+    } catch (thrown) {
       this.#count(name, 429);
-      throw new ModeletError('rate_limited', limited.reason, limited);
+      throw thrown;
     }
     this.#admitted.add(response);
     response.once('close', () => {
@@ -156,73 +157,55 @@ function isBelow(path: string, prefix: string): boolean {
   return path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`);
 }
 
-/**
- * A bucket fills steadily and holds what one second brings, at least one token. Each request takes one. The caller keeps
- * the bucket that it gets back.
- */
-export interface Bucket {
-  readonly tokens: number;
-  /** When the bucket held so many. */
-  readonly at: number;
-}
+/** Fills steadily, and holds what one second brings, at least one token. Each request takes one. */
+export class Bucket {
+  #tokens: number;
+  /** When it held so many. */
+  #at: number;
 
-/** The bucket afterwards, and how long the request must wait for its token: 0 if it has taken one. */
-export interface Taken {
-  readonly bucket: Bucket;
-  readonly waitMs: number;
-}
+  constructor(rate: number, now: number) {
+    this.#tokens = Math.max(1, rate);
+    this.#at = now;
+  }
 
-/** Why a request finds no room, and after how long it may find some. */
-export interface Limited {
-  readonly reason: string;
-  readonly retryAfterSeconds: number;
-}
-
-export function fullBucket(rate: number, now: number): Bucket {
-  return { tokens: burstOf(rate), at: now };
-}
-
-/** Takes a token, if there is one. @param rate tokens per second, more than 0 */
-export function takeToken(bucket: Bucket, rate: number, now: number): Taken {
-  const passed = Math.max(0, now - bucket.at);
-  const tokens = Math.min(burstOf(rate), bucket.tokens + (passed * rate) / 1000);
-  if (tokens >= 1) return { bucket: { tokens: tokens - 1, at: now }, waitMs: 0 };
-  return { bucket: { tokens, at: now }, waitMs: ((1 - tokens) * 1000) / rate };
-}
-
-function burstOf(rate: number): number {
-  return Math.max(1, rate);
+  /** Takes a token. Returns how long the request must wait for one, in ms; 0: it has one. @param rate more than 0 */
+  take(rate: number, now: number): number {
+    const passed = Math.max(0, now - this.#at);
+    this.#tokens = Math.min(Math.max(1, rate), this.#tokens + (passed * rate) / 1000);
+    this.#at = now;
+    if (this.#tokens < 1) return ((1 - this.#tokens) * 1000) / rate;
+    this.#tokens -= 1;
+    return 0;
+  }
 }
 
 /** The places and the rate that a client has used. Its requests keep it until they end, so it may outlive the key. */
-export class Usage {
-  #bucket: Bucket;
+class Usage {
+  readonly #bucket: Bucket;
   #open = 0;
 
   constructor({ rate }: ClientKey, now: number) {
-    this.#bucket = fullBucket(rate, now);
+    this.#bucket = new Bucket(rate, now);
   }
 
-  /** Lets one more request in; returns why not if there is no room. */
-  enter({ rate, concurrent }: ClientKey, now: number): Limited | null {
+  /** Lets one more request in. @throws ModeletError `rate_limited` if there is no room */
+  enter({ rate, concurrent }: ClientKey, now: number): void {
     // Such a request takes no token.
-    if (concurrent > 0 && this.#open >= concurrent) {
-      return { reason: `${concurrent} requests with this key are open`, retryAfterSeconds: 1 };
-    }
-    if (rate > 0) {
-      const { bucket, waitMs } = takeToken(this.#bucket, rate, now);
-      this.#bucket = bucket;
-      const retryAfterSeconds = Math.ceil(waitMs / 1000);
-      if (waitMs > 0) return { reason: `this key allows ${rate} requests per second`, retryAfterSeconds };
-    }
+    if (concurrent > 0 && this.#open >= concurrent)
+      throw limited(`${concurrent} requests with this key are open`, 1000);
+    const waitMs = rate > 0 ? this.#bucket.take(rate, now) : 0;
+    if (waitMs > 0) throw limited(`this key allows ${rate} requests per second`, waitMs);
     this.#open += 1;
-    return null;
   }
 
   /** Call once for each request that was let in. */
   leave(): void {
     this.#open -= 1;
   }
+}
+
+function limited(reason: string, waitMs: number): ModeletError {
+  return new ModeletError('rate_limited', reason, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
 }
 
 const ALLOW = 'Access-Control-Allow-Origin';

@@ -62,23 +62,6 @@ export interface DescribedRoute extends RowTerms {
   readonly last: ModeletDescription | null;
 }
 
-export interface EndpointRuntime {
-  /** @throws ModeletError if the request is refused; the runtime has counted it */
-  submit(request: EndpointRequest): RequestNumber;
-  /** Lets a request in that is held. No effect if it has settled. */
-  enter(id: RequestNumber): void;
-  /** Settles a request early. No effect if it has settled. */
-  abandon(id: RequestNumber, error: ModeletError): void;
-  deadlineFor(timeoutMs: number): Deadline;
-  /** Returns the names of the runtime's stages that have no worker to serve a request now. */
-  missing(): readonly string[];
-  described(): DescribedRoute;
-  /** Notes a request that fails before it can be submitted. */
-  refused(error: ModeletError, requestId: string): void;
-  /** Notes a result of the last stage that no answer can hold. */
-  unwritten(error: ModeletError, stage: string | undefined, requestId: string): void;
-}
-
 export interface EndpointLimits extends Pick<ListenerSpec, 'maxJson'> {
   /** Longest time for an answer, in ms; 0: no limit. */
   readonly timeoutMs: number;
@@ -104,7 +87,7 @@ export interface ServedEndpoint extends Pick<PlannedEndpoint, 'spec' | 'stageNam
   readonly clients: Clients | null;
   /** null: pages of other origins may not call. */
   readonly origins: OtherOrigins | null;
-  readonly runtime: EndpointRuntime;
+  readonly runtime: Pick<DeskEndpoint, keyof DeskEndpoint>;
   readonly answer: PreparedAnswer;
   /** null: the client gets an error as it is. */
   readonly failure: PreparedAnswer | null;
@@ -184,7 +167,7 @@ export function nameStage(stageNames: readonly string[], { outcome, timings, gat
   outcome.error.stage ??= stageNames[timings.length] ?? stageNames[0];
 }
 
-export type EndpointDesk = Pick<
+type EndpointDesk = Pick<
   Desk<unknown>,
   'submit' | 'enter' | 'abandon' | 'deadlineFor' | 'countRefused' | 'countUnwritten'
 >;
@@ -199,7 +182,10 @@ export interface RequestWatcher {
 }
 
 /** The process that serves an endpoint. */
-export interface EndpointHost extends Pick<EndpointRuntime, 'missing' | 'described'> {
+export interface EndpointHost {
+  /** Returns the names of the runtime's stages that have no worker to serve a request now. */
+  missing(): readonly string[];
+  described(): DescribedRoute;
   /** Begins to watch a request; returns null if nothing needs to. Null: nothing watches any request. */
   readonly watch: ((request: EndpointRequest) => RequestWatcher | null) | null;
   log(record: LogRecord): void;
@@ -211,7 +197,7 @@ export interface EndpointHost extends Pick<EndpointRuntime, 'missing' | 'describ
  * The runtime behind a compiled endpoint, in whichever process: makes requests to the endpoint requests of the desk. The
  * host adds what a message would have caused on its way through the flow.
  */
-export class DeskEndpoint implements EndpointRuntime {
+export class DeskEndpoint {
   readonly #desk: EndpointDesk;
   readonly #spec: EndpointSpec;
   readonly #host: EndpointHost;
@@ -222,6 +208,7 @@ export class DeskEndpoint implements EndpointRuntime {
     this.#host = host;
   }
 
+  /** @throws ModeletError if the request is refused; the runtime has counted it */
   submit(request: EndpointRequest): RequestNumber {
     const { requestId, payload, deadline, together, isHeld, sequence, http, onPart, onSettled } = request;
     const { entry, sticky, key: header, cost } = this.#spec;
@@ -262,10 +249,12 @@ export class DeskEndpoint implements EndpointRuntime {
     }
   }
 
+  /** Lets a request in that is held. No effect if it has settled. */
   enter(id: RequestNumber): void {
     this.#desk.enter(id);
   }
 
+  /** Settles a request early. No effect if it has settled. */
   abandon(id: RequestNumber, error: ModeletError): void {
     this.#desk.abandon(id, error);
   }
@@ -274,20 +263,22 @@ export class DeskEndpoint implements EndpointRuntime {
     return this.#desk.deadlineFor(timeoutMs);
   }
 
-  missing(): ReturnType<EndpointRuntime['missing']> {
+  missing(): readonly string[] {
     return this.#host.missing();
   }
 
-  described(): ReturnType<EndpointRuntime['described']> {
+  described(): DescribedRoute {
     return this.#host.described();
   }
 
+  /** Notes a request that fails before it can be submitted. */
   refused(error: ModeletError, requestId: string): void {
     // The desk has counted its own refusals.
     if (isOfRequest(error.code)) this.#desk.countRefused(error);
     this.#note(error, requestId, null);
   }
 
+  /** Notes a result of the last stage that no answer can hold. */
   unwritten({ code, message }: ModeletError, stage: string | undefined, requestId: string): void {
     const error = new ModeletError(code, message, stage === undefined ? {} : { stage });
     this.#desk.countUnwritten(error, this.#spec.entry);

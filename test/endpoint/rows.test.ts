@@ -6,8 +6,8 @@ import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import type { Settlement } from '../../src/core/routes/route.ts';
 import { readRows } from '../../src/http/rows/row-input.ts';
-import { type RowInput, Rows } from '../../src/http/rows/rows.ts';
-import type { EndpointRequest, EndpointRuntime } from '../../src/http/served-endpoint.ts';
+import { type RowInput, Rows, type RowsRuntime } from '../../src/http/rows/rows.ts';
+import type { EndpointRequest } from '../../src/http/served-endpoint.ts';
 import { Desk, type DeskHost } from '../../src/runtime/desk/desk.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
@@ -135,7 +135,7 @@ class Model {
     const entered: number[] = [];
     const told: Asked['told'] = new Map();
     const outcomes: Asked['outcomes'] = [];
-    const runtime: Pick<EndpointRuntime, 'submit' | 'enter' | 'abandon' | 'refused'> = {
+    const runtime: RowsRuntime = {
       submit: ({ payload, patient = false, http: _, onSettled, onPart: __, ...request }: EndpointRequest) => {
         const settled: EndpointRequest['onSettled'] = (settlement) => {
           const { outcome } = settlement;
@@ -278,7 +278,7 @@ test('rows that wait have a separate memory, which one request alone may exceed'
   const large = payloadOf('1'.repeat(400));
   const results: string[] = [];
   const ask = (rows: number): Rows => {
-    const runtime: Pick<EndpointRuntime, 'submit' | 'enter' | 'abandon' | 'refused'> = {
+    const runtime: RowsRuntime = {
       submit: ({ http: _, onPart: __, patient = false, ...request }) =>
         model.desk.submit({ ...request, patient, gateMs: 0, entry: 'in', priority: 0, group: 0, meta: null }),
       enter: (id) => model.desk.enter(id),

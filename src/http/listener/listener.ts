@@ -25,11 +25,11 @@ import { Endpoints } from '../endpoints.ts';
 import { originForm } from '../request-head.ts';
 import { DeskEndpoint, type ServedEndpoint, serve } from '../served-endpoint.ts';
 import { Sockets } from '../sockets/sockets.ts';
-import { ObservationPaths, type Observed } from './observation.ts';
+import { ObservationPaths, type ObservedEngine } from './observation.ts';
 import { ListeningPort } from './port.ts';
 
 /** The engine, as far as the listener needs it. */
-export interface ListenerHost extends Pick<Observed, 'status' | 'check'> {
+export interface ListenerHost extends ObservedEngine {
   submit(item: WireItem, submitter: Submitter): void;
   cancel(id: RequestNumber): void;
   /** The client of a request has read so many parts of its result. */
@@ -72,17 +72,13 @@ export class Listener implements Submitter {
     this.#desk = this.#openDesk();
     this.#clients = new Clients(clock);
     this.#unread = new Unread(clock);
+    const { runtime } = boot;
     this.#observation = new ObservationPaths({
-      runtime: boot.runtime,
-      status: () => host.status(),
-      check: (deadline) => host.check(deadline),
-      requests: () => ({
-        reading: this.#desk.read(),
-        backlog: this.#desk.backlog,
-        capacity: this.#desk.capacity,
-      }),
+      runtime,
+      engine: host,
+      desk: this.#desk,
       clients: this.#clients,
-      now: () => clock.now(),
+      clock,
     });
     this.#sockets = new Sockets(this.#endpoints, clock);
     this.#port = new ListeningPort(

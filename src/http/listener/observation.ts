@@ -1,15 +1,15 @@
 /** Answers requests to a listener that reach no endpoint: health, metrics and the OpenAPI document, else why not. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnginePlan } from '../../config/stage-definition.ts';
-import type { Deadline } from '../../core/clock.ts';
+import type { Clock, Deadline } from '../../core/clock.ts';
 import { asModeletError } from '../../core/errors.ts';
 import { type CheckResult, type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
-import type { RequestReading } from '../../core/readings.ts';
 import type { Exposition } from '../../observe/export/collect.ts';
 import { ENGINE_METRICS } from '../../observe/export/metrics.ts';
 import { StageTotals } from '../../observe/meters/totals.ts';
 import { forThePublic, missingIn, readiness } from '../../observe/views/readiness.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
+import type { Desk } from '../../runtime/desk/desk.ts';
 import type { CheckedStage } from '../../wire/frames/bodies.ts';
 import type { Clients } from '../access.ts';
 import { type AnswerBody, answerBody, writeAnswer } from '../answer.ts';
@@ -18,15 +18,19 @@ import { REQUEST_ID, requestIdOf } from '../request-head.ts';
 import { prepareAnswer } from '../served-endpoint.ts';
 
 /** The engine, as far as its health and metrics show it. */
-export interface Observed {
-  readonly runtime: string;
+export interface ObservedEngine {
   status(): EngineStatus;
   /** Runs the examples of all stages; see `Engine.check`. */
   check(deadline: Deadline): Promise<readonly (CheckResult & Pick<CheckedStage, 'stage' | 'answers'>)[]>;
-  requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
+}
+
+interface Observed {
+  readonly runtime: string;
+  readonly engine: ObservedEngine;
+  readonly desk: Pick<Desk<never>, 'read' | 'backlog' | 'capacity'>;
   /** The clients whose keys are needed, and their requests. */
   readonly clients: Clients;
-  now(): number;
+  readonly clock: Clock;
 }
 
 interface ObservationAnswer {
@@ -130,8 +134,9 @@ export class ObservationPaths {
   }
 
   async #ready(isDeep: boolean): Promise<ObservationAnswer> {
+    const { engine, clock } = this.#observed;
     const nameOf = (ref: number): string => this.#plan.stages.find((stage) => stage.ref === ref)?.name ?? '';
-    const checks = isDeep ? await this.#observed.check(this.#observed.now() + LONGEST_CHECK_MS) : undefined;
+    const checks = isDeep ? await engine.check(clock.now() + LONGEST_CHECK_MS) : undefined;
     const named = checks?.map((checked) => ({ ...checked, stage: nameOf(checked.stage) }));
     const { status, value } = readiness(missingIn(this.#snapshot()).map(forThePublic), named);
     return json(status, value);
@@ -142,7 +147,7 @@ export class ObservationPaths {
       (module) => new module.Exposition(ENGINE_METRICS, true),
     );
     const exposition = await this.#exposition;
-    const { durations } = this.#observed.requests().reading;
+    const { durations } = this.#observed.desk.read();
     const body = await exposition.text([{ snapshot: this.#snapshot(), durations }], []);
     return { status: 200, content: { contentType: exposition.contentType, body } };
   }
@@ -154,20 +159,21 @@ export class ObservationPaths {
 
   /** The state of the runtime, as far as its engine knows it. */
   #snapshot(): RuntimeSnapshot {
-    const { runtime, status: statusOf, requests } = this.#observed;
-    const status = statusOf();
-    const { reading, backlog, capacity } = requests();
+    const { runtime, engine, desk, clients, clock } = this.#observed;
+    const status = engine.status();
+    const { backlog, capacity } = desk;
+    const { counts, late } = desk.read();
     const totals = new StageTotals();
     totals.update(status.stages);
     const shown = {
       ...{ id: runtime, name: runtime, state: 'ready', refuses: null, listener: null, backlog, capacity },
-      requests: reading.counts as Record<string, number>,
-      lateOutcomes: reading.late,
-      clients: this.#observed.clients.read(),
+      requests: counts as Record<string, number>,
+      lateOutcomes: late,
+      clients: clients.read(),
       ...{ deploys: { count: 0, handedOver: 0 }, slowest: [], allowedCpus: [], pinWarnings: [] },
     };
     return buildSnapshot(shown, {
-      ...{ plan: this.#plan, status, totals, now: this.#observed.now(), failures: [], lasting: [], readAt: 0 },
+      ...{ plan: this.#plan, status, totals, now: clock.now(), failures: [], lasting: [], readAt: 0 },
       engine: {
         ...{ pid: process.pid, state: 'ready', restarts: 0, lastError: null, deaths: { serving: 0, starting: 0 } },
         ...{ frames: { sent: {}, received: {} }, bytes: { sent: 0, received: 0 } },

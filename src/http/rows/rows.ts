@@ -9,7 +9,7 @@
 import { ModeletError, prefixed } from '../../core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
-import type { EndpointRequest, EndpointRuntime } from '../served-endpoint.ts';
+import type { DeskEndpoint, EndpointRequest } from '../served-endpoint.ts';
 
 /** A row, or the error of a row that cannot be read. */
 export type RowInput = Payload | ModeletError;
@@ -32,6 +32,8 @@ export interface RowItems {
   onSettled(outcome: RowsOutcome): void;
 }
 
+export type RowsRuntime = Pick<DeskEndpoint, 'submit' | 'enter' | 'abandon' | 'refused'>;
+
 type SharedTerms = Pick<EndpointRequest, 'requestId' | 'deadline' | 'http'>;
 
 interface OpenRows {
@@ -53,17 +55,13 @@ type RowsState = OpenRows | { readonly tag: 'ended' };
 const ENDED: RowsState = { tag: 'ended' };
 
 export class Rows {
-  readonly #runtime: Pick<EndpointRuntime, 'submit' | 'enter' | 'abandon' | 'refused'>;
+  readonly #runtime: RowsRuntime;
   readonly #items: RowItems;
   readonly #requestId: string;
   #state: RowsState;
 
   /** Opens the rows. @throws ModeletError if the runtime refuses one; none has gone in then */
-  constructor(
-    runtime: Pick<EndpointRuntime, 'submit' | 'enter' | 'abandon' | 'refused'>,
-    items: RowItems,
-    shared: SharedTerms,
-  ) {
+  constructor(runtime: RowsRuntime, items: RowItems, shared: SharedTerms) {
     this.#runtime = runtime;
     this.#items = items;
     this.#requestId = shared.requestId;

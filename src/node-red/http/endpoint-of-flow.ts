@@ -8,7 +8,7 @@ import type { EndpointSpec } from '../../core/endpoints.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
-import type { EndpointHost, EndpointRequest, EndpointRuntime, RequestWatcher } from '../../http/served-endpoint.ts';
+import type { DescribedRoute, EndpointHost, EndpointRequest, RequestWatcher } from '../../http/served-endpoint.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
 import { missingIn } from '../../observe/views/readiness.ts';
 import type { Service } from '../../runtime/service/service.ts';
@@ -60,7 +60,7 @@ export class EndpointOfFlow implements EndpointHost {
     return missingIn(this.#flow.service.snapshot()).map(({ stage }) => stage);
   }
 
-  described(): ReturnType<EndpointRuntime['described']> {
+  described(): DescribedRoute {
     const { service, spec, stages } = this.#flow;
     const { first, last } = spec.describedBy;
     const describe = (stage: string | null): ModeletDescription | null =>
