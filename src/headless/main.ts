@@ -11,7 +11,6 @@ import { jsonLines, Log } from '../observe/log/log.ts';
 import { allowedCpus } from '../process/affinity.ts';
 import { killAll, probeLauncher } from '../process/parent/launch.ts';
 import type { Machine } from '../runtime/service/runtime-pins.ts';
-import type { LiveShares } from '../runtime/service/versions/live-shares.ts';
 import { sharesKeptIn } from '../runtime/service/versions/shares-file.ts';
 import { type Command, EXIT, readCommand, USAGE } from './command-line.ts';
 import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
@@ -21,7 +20,7 @@ import { readKeys } from './keys-file.ts';
 import { type MeasureOptions, measure } from './measure.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
-import { HeadlessServer, type KeptFiles, type ServedRuntime } from './server.ts';
+import { HeadlessServer, type ServedRuntime } from './server.ts';
 import { tlsFilesOf } from './tls-files.ts';
 
 const LOCAL: ListenAddress = { host: '127.0.0.1', port: 8080 };
@@ -113,23 +112,16 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
   } catch (thrown) {
     return refuse(`does not start: ${asError(thrown).message}`);
   }
-  const { statesFolder: folder } = command;
-  await start(flows, served, log, {
-    shares: keptShares(command.versionsFile, log),
-    statesFolder: folder && resolve(folder),
-  });
-  return EXIT.done;
-}
-
-async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log, kept: KeptFiles): Promise<void> {
+  const { versionsFile, statesFolder } = command;
+  const kept = {
+    shares:
+      versionsFile === null ? null : sharesKeptIn(versionsFile, (message) => log.write({ level: 'warn', message })),
+    statesFolder: statesFolder && resolve(statesFolder),
+  };
   const server = new HeadlessServer(flows, served, await thisMachine(), { log, ...kept }, () => end(EXIT.refused));
   drainOnSignals(() => server.drain(), log);
   server.start();
-}
-
-/** @param file null: no file keeps the live shares of versions */
-function keptShares(file: string | null, log: Log): LiveShares | null {
-  return file === null ? null : sharesKeptIn(file, (message) => log.write({ level: 'warn', message }));
+  return EXIT.done;
 }
 
 /** Starts a worker host. */

@@ -32,10 +32,8 @@ const PASSIVE: ReadonlySet<string> = new Set([
 const SILENT: ReadonlySet<string> = new Set(['comment', 'junction', 'link in', 'link out', 'http response']);
 
 export function judge({ flows, graph, plan, compiled }: HeadlessFlows): Judgement {
-  const served = servedNodes(
-    graph,
-    compiled.endpoints.map(({ id }) => id),
-  );
+  // Their ways end at an HTTP response, and lead nowhere else.
+  const served = reachedFrom(graph, compiled.endpoints);
   const why = new Map(compiled.uncompiled.map(({ id, reason }) => [id, reason]));
   const drawn = flows.running.filter(({ node }) => isDrawn(node, graph));
   const busy = busyNodes(graph, drawn, served);
@@ -60,20 +58,16 @@ export function brokenBehindEndpoints(
   { flows, graph, plan }: HeadlessFlows,
   chosen: Pick<ReadonlySet<string>, 'has'> | null,
 ): string[] {
-  const behind = new Set(
-    walk(
-      nodesOf(graph, 'http in').map(({ id }) => id),
-      (id) => onwards(graph, id),
-    ),
-  );
+  const behind = reachedFrom(graph, nodesOf(graph, 'http in'));
   const runtimes = new Map(flows.running.map(({ node }) => [node.id, node['runtime']]));
   const isMeant = (runtime: unknown): boolean => !chosen || typeof runtime !== 'string' || chosen.has(runtime);
   return [...plan.invalid.keys()].filter((id) => behind.has(id) && isMeant(runtimes.get(id)));
 }
 
-/** Returns all nodes on the ways of compiled endpoints. They end at an HTTP response, and lead nowhere else. */
-function servedNodes(graph: Graph, endpoints: readonly string[]): Set<string> {
-  return new Set(walk(endpoints, (id) => onwards(graph, id)));
+/** Returns these nodes, and all behind them. */
+function reachedFrom(graph: Graph, nodes: readonly { readonly id: string }[]): Set<string> {
+  const ids = nodes.map(({ id }) => id);
+  return new Set(walk(ids, (id) => onwards(graph, id)));
 }
 
 function onwards(graph: Graph, id: string): readonly string[] {
@@ -86,11 +80,9 @@ function onwards(graph: Graph, id: string): readonly string[] {
 function busyNodes(graph: Graph, drawn: readonly RunningNode<FileNode>[], served: ReadonlySet<string>): Set<string> {
   const reached = new Set(drawn.flatMap(({ node }) => onwards(graph, node.id)));
   const first = drawn.filter(({ node }) => !served.has(node.id) && !reached.has(node.id) && begins(node));
-  return new Set(
-    walk(
-      first.map(({ node }) => node.id),
-      (id) => onwards(graph, id),
-    ),
+  return reachedFrom(
+    graph,
+    first.map(({ node }) => node),
   );
 }
 

@@ -21,36 +21,41 @@ export function reportOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[
   const rows = endpoints.map((endpoint) => servedBy(flows, endpoint));
   return [
     ...section('Served', ['METHOD', 'PATH', 'RUNTIME', 'STAGES', 'WORKERS'], rows.map(Object.values)),
-    ...section('Refused', ['NODE', 'REASON'], verdict.refused.map(pairOf)),
-    ...section(
-      'Left out, because nothing but a person or an error sets it going',
-      ['NODE', 'REASON'],
-      verdict.leftOut.map(pairOf),
-    ),
-    ...section('Settings without effect', ['NODE', 'REASON'], idleIn(flows).map(pairOf)),
+    ...notServed(flows, verdict).flatMap(({ title, nodes }) => {
+      const lines = nodes.map(({ node, reason }) => [node, reason]);
+      return section(title, ['NODE', 'REASON'], lines);
+    }),
   ].join('\n');
 }
 
 /** Returns the same as records, one for each endpoint and each node. */
 export function recordsOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[], verdict: Judgement): LogRecord[] {
-  const say = (level: 'warn' | 'info', done: string, { node, reason }: Unserved): LogRecord => ({
-    level,
-    message: `${done} ${node}: ${reason}`,
-    fields: { node, reason },
+  const served = endpoints.map((endpoint): LogRecord => {
+    const { method, path, stages, workers } = servedBy(flows, endpoint);
+    return { level: 'info', message: `serves ${method} ${path}`, fields: { method, path, stages, workers } };
   });
-  return [
-    ...endpoints.map((endpoint): LogRecord => {
-      const { method, path, stages, workers } = servedBy(flows, endpoint);
-      return { level: 'info', message: `serves ${method} ${path}`, fields: { method, path, stages, workers } };
-    }),
-    ...verdict.refused.map((one) => say('warn', 'refuses', one)),
-    ...verdict.leftOut.map((one) => say('info', 'leaves out', one)),
-    ...idleIn(flows).map((one) => say('warn', 'does not use all settings of', one)),
-  ];
+  const others = notServed(flows, verdict).flatMap(({ level, done, nodes }) =>
+    nodes.map(({ node, reason }) => ({ level, message: `${done} ${node}: ${reason}`, fields: { node, reason } })),
+  );
+  return [...served, ...others];
 }
 
-function idleIn({ plan }: HeadlessFlows): Unserved[] {
-  return plan.idle.map(({ id, text }) => ({ node: plan.stageNames.get(id) ?? id, reason: text }));
+/** Nodes that share a fate: its title for people, and its level and words in the log. */
+interface Fate {
+  readonly title: string;
+  readonly level: 'warn' | 'info';
+  readonly done: string;
+  readonly nodes: readonly Unserved[];
+}
+
+function notServed({ plan }: HeadlessFlows, { refused, leftOut }: Judgement): Fate[] {
+  const unasked = 'Left out, because nothing but a person or an error sets it going';
+  const idle = plan.idle.map(({ id, text }) => ({ node: plan.stageNames.get(id) ?? id, reason: text }));
+  return [
+    { title: 'Refused', level: 'warn', done: 'refuses', nodes: refused },
+    { title: unasked, level: 'info', done: 'leaves out', nodes: leftOut },
+    { title: 'Settings without effect', level: 'warn', done: 'does not use all settings of', nodes: idle },
+  ];
 }
 
 /** Returns the name of a runtime, or its id if it has none. */
@@ -78,10 +83,6 @@ function workersOf(stage: StageConfig | undefined): string {
   const count = scaling ? `${scaling.min}-${workers.length}` : String(workers.length);
   const pins = workers.flatMap(({ cpus }) => (cpus ? [formatCpus(cpus)] : []));
   return pins.length === 0 ? count : `${count} (${pins.join(', ')})`;
-}
-
-function pairOf({ node, reason }: Unserved): [string, string] {
-  return [node, reason];
 }
 
 export function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {

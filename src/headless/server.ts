@@ -26,7 +26,7 @@ export interface ServedRuntime extends Pick<ListenerSpec, 'address' | 'tls' | 'k
 }
 
 /** What outlives the process. */
-export interface KeptFiles {
+interface KeptFiles {
   /** Null: no file keeps the live shares of versions. */
   readonly shares: LiveShares | null;
   /** Null: the states of keys end with the process. */
