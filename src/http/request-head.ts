@@ -130,7 +130,7 @@ const CODINGS: ReadonlySet<string> = new Set(['identity', 'gzip', 'deflate', 'br
 const BINARY: ReadonlySet<string> = new Set(['octet-stream', 'cbor', 'x-protobuf']);
 /** Kinds that are text in some character set. */
 const TEXTS: ReadonlySet<BodyKind> = new Set(['json', 'json value', 'text'] satisfies BodyKind[]);
-const FORM_TYPE = 'application/x-www-form-urlencoded';
+export const FORM_TYPE = 'application/x-www-form-urlencoded';
 /** Matches a positive number in an HTTP header. */
 const POSITIVE = /^(?=.*[1-9])\d+(?:\.\d+)?$/;
 const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)"?/i;

@@ -7,8 +7,8 @@ import { type Reached, streamingResponse, type Ways, waysFrom } from '../../flow
 import type { CompiledNodes } from '../../flow/read/compiled-nodes.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../runtime/service/service.ts';
-import { mediaTypeOf } from '../request-head.ts';
-import { LINES_TYPE } from '../streaming/stream-form.ts';
+import { JSON_TYPE, mediaTypeOf } from '../request-head.ts';
+import { EVENTS_TYPE, LINES_TYPE } from '../streaming/stream-form.ts';
 import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from './endpoint.ts';
 
 const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
@@ -163,12 +163,11 @@ function partsBy(graph: Graph, stage: string): ApiAnswer {
   return { kind: 'stream', status, contentTypes: contentType === null ? TYPES_BY_ACCEPT : [contentType] };
 }
 
-const EVENTS = 'text/event-stream';
 /** Types of a result in parts if the flow sets none. */
-const TYPES_BY_ACCEPT = [EVENTS, LINES_TYPE];
+const TYPES_BY_ACCEPT = [EVENTS_TYPE, LINES_TYPE];
 const TYPES: Readonly<Record<StreamSpec['format'], readonly string[]>> = {
-  sse: [EVENTS],
-  openai: [EVENTS, 'application/json'],
+  sse: [EVENTS_TYPE],
+  openai: [EVENTS_TYPE, JSON_TYPE],
   jsonl: [LINES_TYPE],
   websocket: [LINES_TYPE],
   raw: ['text/plain', 'application/octet-stream'],

@@ -6,9 +6,7 @@
 import type { PayloadSchema } from '../../core/model.ts';
 import { isFields } from '../../core/objects.ts';
 import { decoded } from '../../core/text.ts';
-import { modernised } from './draft-07.ts';
 import type { JsonObject } from './endpoint.ts';
-import { mapSchemas, pointerTo } from './schema-parts.ts';
 
 /** Base address of a schema without an identifier. */
 const NO_BASE = 'schema:/';
@@ -102,4 +100,106 @@ function resolve(address: string, base: string): string {
 /** Encodes a pointer as the fragment of a URI. */
 function fragment(pointer: string): string {
   return encodeURI(pointer).replaceAll('#', '%23');
+}
+
+interface Modern {
+  readonly schema: PayloadSchema;
+  /** New place of each schema by its old place, as JSON pointers. */
+  readonly moved: ReadonlyMap<string, string>;
+}
+
+/**
+ * Converts a schema of draft-07 to draft 2020-12, the dialect of OpenAPI 3.1. Keywords beside a `$ref` stay, as in the
+ * check of payloads.
+ */
+function modernised(schema: PayloadSchema): Modern {
+  const moved = new Map<string, string>();
+  const visit = (node: unknown, from: string, to: string): unknown => {
+    moved.set(from, to);
+    if (!isFields(node)) return node;
+    const { entries, origins } = renamed(node);
+    return mapSchemas(Object.fromEntries(entries), (part, keys) => {
+      const [key = '', ...rest] = keys;
+      return visit(part, from + pointerTo([...(origins.get(key) ?? [key]), ...rest]), to + pointerTo(keys));
+    });
+  };
+  return { schema: visit(schema, '', '') as PayloadSchema, moved };
+}
+
+interface Renamed {
+  readonly entries: readonly (readonly [string, unknown])[];
+  /** Old names of keywords, by new name. */
+  readonly origins: ReadonlyMap<string, readonly string[]>;
+}
+
+function renamed(node: JsonObject): Renamed {
+  const origins = new Map<string, readonly string[]>();
+  const isTuple = Array.isArray(node['items']);
+  const entries = Object.entries(node).flatMap(([key, value]): (readonly [string, unknown])[] => {
+    const become = (name: string): (readonly [string, unknown])[] => {
+      origins.set(name, [key]);
+      return [[name, value]];
+    };
+    if (key === '$id' && typeof value === 'string' && value.startsWith('#')) return [['$anchor', value.slice(1)]];
+    if (key === 'items' && isTuple) return become('prefixItems');
+    if (key === 'additionalItems') return isTuple ? become('items') : [];
+    if (key === 'dependencies' && isFields(value)) {
+      origins.set('dependentSchemas', [key]);
+      return dependencies(value);
+    }
+    return [[key, value]];
+  });
+  return { entries, origins };
+}
+
+function dependencies(value: JsonObject): [string, unknown][] {
+  const all = Object.entries(value);
+  const required = all.filter(([, needs]) => Array.isArray(needs));
+  const schemas = all.filter(([, needs]) => !Array.isArray(needs));
+  return [
+    ...(required.length > 0 ? [['dependentRequired', Object.fromEntries(required)] as [string, unknown]] : []),
+    ...(schemas.length > 0 ? [['dependentSchemas', Object.fromEntries(schemas)] as [string, unknown]] : []),
+  ];
+}
+
+/** Keywords with schemas in them. Everything else in a schema is data, even if it looks like a schema. */
+const ONE: ReadonlySet<string> = new Set([
+  'additionalProperties',
+  'contains',
+  'contentSchema',
+  'else',
+  'if',
+  'items',
+  'not',
+  'propertyNames',
+  'then',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+]);
+const LISTS: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
+const BY_NAME: ReadonlySet<string> = new Set([
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'patternProperties',
+  'properties',
+]);
+
+/** Returns a copy with each direct subschema replaced. `keys` is the path from the schema to the subschema. */
+function mapSchemas(node: JsonObject, replace: (part: unknown, keys: readonly string[]) => unknown): JsonObject {
+  // Built from entries because a key may be `__proto__`.
+  return Object.fromEntries(
+    Object.entries(node).map(([key, value]) => {
+      if (ONE.has(key)) return [key, replace(value, [key])];
+      if (LISTS.has(key) && Array.isArray(value)) {
+        return [key, value.map((part: unknown, index) => replace(part, [key, String(index)]))];
+      }
+      if (!BY_NAME.has(key) || !isFields(value)) return [key, value];
+      return [key, Object.fromEntries(Object.entries(value).map(([name, part]) => [name, replace(part, [key, name])]))];
+    }),
+  );
+}
+
+function pointerTo(keys: readonly string[]): string {
+  return keys.map((key) => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }

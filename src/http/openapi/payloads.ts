@@ -1,23 +1,14 @@
 /** Describes bodies and queries by the schemas of the stages that read or produce them. */
+import { FORM_TYPE, JSON_TYPE, MSGPACK_TYPE, mediaKindOf } from '../request-head.ts';
 import { LINES_TYPE } from '../streaming/stream-form.ts';
 import type { Components } from './components.ts';
 import type { ApiEndpoint, ApiInput, ApiStage, JsonObject } from './endpoint.ts';
 
-/** A schema; {} if nothing is known. */
-type SchemaObject = JsonObject;
-
-const ANYTHING: SchemaObject = {};
-const JSON_TYPE = 'application/json';
-const MSGPACK_TYPE = 'application/msgpack';
+/** The schema of which nothing is known. */
+const ANYTHING: JsonObject = {};
 const MULTIPART_TYPE = 'multipart/form-data';
-const FORM_TYPE = 'application/x-www-form-urlencoded';
 /** Media types whose content has a structure that a schema can describe. */
 export const STRUCTURED: ReadonlySet<string> = new Set([JSON_TYPE, MSGPACK_TYPE, FORM_TYPE]);
-
-/** Whether the type is JSON, by any of its names. */
-function isJson(type: string): boolean {
-  return type === JSON_TYPE || type.endsWith('+json');
-}
 
 /** Returns the query parameters. The properties of an object input become one parameter each. */
 export function queryParameters({ inputs }: ApiEndpoint, components: Components): JsonObject[] {
@@ -59,8 +50,9 @@ export function requestBody({ inputs, takesFiles, maxRows }: ApiEndpoint, compon
     content: Object.fromEntries(
       named.map((type) => {
         if (maxRows > 0 && type in TEXTS_OF_ROWS) return [type, { schema: TEXTS_OF_ROWS[type] }];
-        if (!STRUCTURED.has(type) && !isJson(type)) return [type, {}];
-        return [type, { schema, ...(isJson(type) && examples ? { examples } : {}) }];
+        const isJson = mediaKindOf(type) === 'json';
+        if (!STRUCTURED.has(type) && !isJson) return [type, {}];
+        return [type, { schema, ...(isJson && examples ? { examples } : {}) }];
       }),
     ),
   };
@@ -74,7 +66,7 @@ const TEXTS_OF_ROWS: Readonly<Record<string, JsonObject>> = {
 };
 
 /** Returns the schema of a value, or of an array with one for each row. @param most 0: there are no rows */
-export function orRows(value: SchemaObject, ofRow: SchemaObject, most: number): SchemaObject {
+export function orRows(value: JsonObject, ofRow: JsonObject, most: number): JsonObject {
   if (most === 0 || Object.keys(value).length === 0) return value;
   return { anyOf: [value, { type: 'array', maxItems: most, items: ofRow }] };
 }
@@ -106,18 +98,18 @@ function examplesOf(inputs: readonly ApiInput[]): JsonObject | null {
 }
 
 /** Returns the schema of an answer with the results of these stages; anything, if one of them is not known. */
-export function resultSchema(stages: readonly (ApiStage | null)[], components: Components): SchemaObject {
+export function resultSchema(stages: readonly (ApiStage | null)[], components: Components): JsonObject {
   return anyOf(stages.map((stage) => (stage ? bodySchema(stage, 'result', ['payload'], components) : ANYTHING)));
 }
 
 /** Returns the media types of a result if the flow sets none. Text and numbers are text unless JSON is asked for. */
-export function usualTypes(schema: SchemaObject, components: Components): string[] {
+export function usualTypes(schema: JsonObject, components: Components): string[] {
   const isText = ['string', 'number', 'integer'].includes(typeOf(schema, components));
   return [JSON_TYPE, MSGPACK_TYPE, ...(isText ? ['text/html'] : [])];
 }
 
 /** Returns the type that a schema or the target of its reference names; '' without one, or with several. */
-function typeOf(schema: SchemaObject, components: Components): string {
+function typeOf(schema: JsonObject, components: Components): string {
   const whole = '$ref' in schema ? components.read(schema) : schema;
   const { type } = (whole ?? {}) as { type?: unknown };
   return typeof type === 'string' ? type : '';
@@ -128,13 +120,13 @@ function bodySchema(
   what: 'input' | 'result',
   bodies: readonly string[],
   components: Components,
-): SchemaObject {
+): JsonObject {
   const schema = stageSchema(stage, what, components);
   const keys = keysOf(stage.property, bodies);
   if (!stage.direct || !keys) {
     return schema ? { description: `See ${String(schema['$ref'])}: the flow may change it.` } : ANYTHING;
   }
-  const inside = (inner: SchemaObject, key: string): SchemaObject => ({
+  const inside = (inner: JsonObject, key: string): JsonObject => ({
     type: 'object',
     ...(schema ? { required: [key] } : {}),
     properties: { [key]: inner },
@@ -146,7 +138,7 @@ function stageSchema(
   { name, schema }: Pick<ApiStage, 'name' | 'schema'>,
   what: string,
   components: Components,
-): SchemaObject | null {
+): JsonObject | null {
   return schema === null ? null : components.referSchema(`${name} ${what}`, schema);
 }
 
@@ -164,7 +156,7 @@ function within(keys: readonly string[], value: unknown): unknown {
   return keys.reduceRight((inner, key) => ({ [key]: inner }), value);
 }
 
-function anyOf(schemas: readonly SchemaObject[]): SchemaObject {
+function anyOf(schemas: readonly JsonObject[]): JsonObject {
   const distinct = [...new Map(schemas.map((schema) => [JSON.stringify(schema), schema])).values()];
   const [only] = distinct;
   if (only && distinct.length === 1) return only;

@@ -33,7 +33,7 @@ export interface StreamForm {
   error(body: object): Chunk | null;
 }
 
-const EVENTS_TYPE = 'text/event-stream';
+export const EVENTS_TYPE = 'text/event-stream';
 export const LINES_TYPE = 'application/x-ndjson';
 const TYPES_OF_LINES: ReadonlySet<string> = new Set([
   LINES_TYPE,
