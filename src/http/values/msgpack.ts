@@ -2,7 +2,7 @@
  * Decodes and encodes msgpack. Types that JSON lacks are kept: binaries are Buffers, timestamps are dates, integers that
  * a number cannot hold are BigInts, and `{data, dims, type}` with bytes is a tensor with a typed array.
  */
-import { types } from 'node:util';
+import { toUSVString, types } from 'node:util';
 import {
   DecodeError,
   decode,
@@ -15,9 +15,10 @@ import {
   encodeTimeSpecToTimestamp,
 } from '@msgpack/msgpack';
 import { asError, ModeletError } from '../../core/errors.ts';
-import { tensorOfBytes } from '../../core/tensor.ts';
+import { toHalfBits } from '../../core/float16.ts';
+import { elementType, type Tensor, tensorOfBytes } from '../../core/tensor.ts';
+import { converted, copyOf, type ValueForm } from './conversion.ts';
 import { shapeOf } from './msgpack-shape.ts';
-import { packable } from './packable.ts';
 
 /** Most levels of a value to encode: those of the deepest payload, plus some for the objects that wrap it. */
 const DEEPEST = 1100;
@@ -62,8 +63,7 @@ export function decodeMsgpack(bytes: Buffer): unknown {
   const { wide } = shapeOf(bytes);
   try {
     const value = decode(bytes, { extensionCodec, useBigInt64: wide });
-    const narrowed = wide ? narrow(value) : value;
-    return bytes.includes(DIMS) ? withTensors(narrowed) : narrowed;
+    return wide || bytes.includes(DIMS) ? restored(value) : value;
   } catch (thrown) {
     throw new ModeletError('bad_request', `the body is not valid msgpack: ${asError(thrown).message}`);
   }
@@ -75,7 +75,7 @@ export function decodeMsgpack(bytes: Buffer): unknown {
  */
 export function encodeMsgpack(value: unknown): Buffer {
   try {
-    const { value: made, wide } = packable(value);
+    const { made, wide } = packable(value);
     const options = { extensionCodec, ignoreUndefined: true, useBigInt64: wide, maxDepth: DEEPEST };
     const bytes = new SignedEncoder(options).encodeSharedRef(made);
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -84,31 +84,98 @@ export function encodeMsgpack(value: unknown): Buffer {
   }
 }
 
-/** Gives tensors their typed arrays. Changes arrays and maps in place: they were just decoded. */
-function withTensors(value: unknown): unknown {
-  if (value === null || typeof value !== 'object' || ArrayBuffer.isView(value) || types.isDate(value)) return value;
-  if (!Array.isArray(value) && 'dims' in value) {
-    const tensor = tensorOfBytes(value);
-    if (tensor) return tensor;
-  }
-  // An array's keys are its indexes.
-  const members = value as Record<string, unknown>;
-  for (const key of Object.keys(members)) members[key] = withTensors(members[key]);
-  return value;
-}
-
-/** Converts each BigInt that a number can hold exactly. Changes arrays and maps in place: they were just decoded. */
-function narrow(value: unknown): unknown {
+/**
+ * Converts each BigInt that a number can hold exactly, and gives tensors their typed arrays. Changes arrays and maps in
+ * place: they were just decoded.
+ */
+function restored(value: unknown): unknown {
   if (typeof value === 'bigint') {
     const number = Number(value);
     return Number.isSafeInteger(number) ? number : value;
   }
-  if (value === null || typeof value !== 'object' || ArrayBuffer.isView(value) || types.isDate(value)) return value;
   if (Array.isArray(value)) {
-    for (let index = 0; index < value.length; index += 1) value[index] = narrow(value[index]);
+    for (let index = 0; index < value.length; index += 1) value[index] = restored(value[index]);
     return value;
   }
-  const map = value as Record<string, unknown>;
-  for (const key of Object.keys(map)) map[key] = narrow(map[key]);
-  return map;
+  if (!isMap(value)) return value;
+  for (const key of Object.keys(value)) value[key] = restored(value[key]);
+  return 'dims' in value ? (tensorOfBytes(value) ?? value) : value;
+}
+
+/** Whether a value that is no array has values in it. */
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !ArrayBuffer.isView(value) && !types.isDate(value);
+}
+
+const MOST_VALUES = 20_000_000;
+const LEAST_BIGINT = -(2n ** 63n);
+const LARGEST_BIGINT = 2n ** 64n - 1n;
+const LARGEST_SHORT = 2 ** 32 - 1;
+const LEAST_SHORT = -(2 ** 31);
+
+/**
+ * Returns the value in a form that msgpack can hold. Objects with `toJSON` become its result, as in JSON. Maps become
+ * objects and sets become arrays. Typed arrays become `{data, dims, type}` with their bytes, because bytes alone do not
+ * tell the type; arrays of bytes stay unchanged.
+ * @throws Error for functions, symbols, BigInts of more than 64 bits, objects without data, and a value that is too
+ * deep or too large.
+ * @returns also whether the value has BigInts: then whole numbers of more than 32 bits are BigInts as well
+ */
+function packable(value: unknown): { readonly made: unknown; readonly wide: boolean } {
+  let wide = false;
+  const made = converted(value, {
+    ...FORM,
+    bigint: (bigint) => {
+      if (bigint < LEAST_BIGINT || bigint > LARGEST_BIGINT) throw new Error(`${bigint} has more than 64 bits`);
+      wide = true;
+      return bigint;
+    },
+  });
+  return { made: wide ? widened(made) : made, wide };
+}
+
+const FORM: Omit<ValueForm, 'bigint'> = {
+  mostValues: MOST_VALUES,
+  // UTF-8 has no half of a surrogate pair. Clients would refuse the whole answer.
+  text: toUSVString,
+  code: (value) => {
+    throw new Error(`there is a ${typeof value} in it`);
+  },
+  binary: (value) => {
+    if (!ArrayBuffer.isView(value)) return Buffer.from(value);
+    const type = elementType(value);
+    if (type === undefined || type === 'uint8') return value;
+    return inBytes({ data: value as unknown as ArrayLike<unknown>, dims: [lengthOf(value)], type });
+  },
+  tensor: inBytes,
+  pairs: (map) => {
+    const odd = [...map.keys()].find((key) => typeof key !== 'string' && typeof key !== 'number');
+    throw new Error(
+      odd === undefined ? 'there is a Map with the same key twice' : `there is a Map with a ${typeof odd} as key`,
+    );
+  },
+};
+
+function lengthOf(view: ArrayBufferView): number {
+  return (view as unknown as ArrayLike<unknown>).length;
+}
+
+/** Replaces the elements by their bytes, except texts. Assumes a little-endian machine. */
+function inBytes({ data, dims, type }: Tensor): Tensor {
+  if (Array.isArray(data)) return { data, dims, type };
+  const view = type === 'float16' ? toHalfBits(data as ArrayLike<number>) : (data as unknown as ArrayBufferView);
+  return { data: new Uint8Array(view.buffer, view.byteOffset, view.byteLength), dims, type };
+}
+
+/** Converts whole numbers of more than 32 bits to BigInts: an encoder that takes BigInts writes them as floats. */
+function widened(value: unknown): unknown {
+  if (typeof value === 'number') {
+    const isShort = value >= LEAST_SHORT && value <= LARGEST_SHORT;
+    return isShort || !Number.isSafeInteger(value) ? value : BigInt(value);
+  }
+  if (Array.isArray(value)) return value.map(widened);
+  if (!isMap(value)) return value;
+  const made = copyOf(value);
+  for (const key of Object.keys(made)) made[key] = widened(made[key]);
+  return made;
 }
