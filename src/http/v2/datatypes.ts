@@ -14,15 +14,14 @@ export interface Datatype {
   readonly type: string;
   /** Bytes of one element; 0: each has its own length. */
   readonly width: number;
+  /** Whether an element of a request's JSON is one of this type, exactly. */
+  readonly isFromJson: Fits;
+  /** Whether a plain value that a model has given is one. */
+  readonly isFromModel: Fits;
+  /** Makes the elements of such values. */
+  of(values: readonly unknown[]): TensorData;
   /** Copies the elements, so that the request's body need not stay in memory. */
   fromBytes(bytes: Buffer): TensorData;
-  /**
-   * @param of names the tensor in an error
-   * @throws ModeletError `bad_request` for a value that the type cannot hold
-   */
-  fromJson(values: readonly unknown[], of: string): TensorData;
-  /** Makes the elements of plain values that a model has given; null if one of them is not of this type. */
-  from(values: readonly unknown[]): TensorData | null;
   toBytes(elements: TensorData): Buffer;
   /**
    * Returns the elements as the text of a JSON array.
@@ -31,11 +30,16 @@ export interface Datatype {
   toJson(elements: TensorData): string;
 }
 
+type Fits = (value: unknown) => boolean;
+
 type Numbers = ArrayBufferView & ArrayLike<number | bigint>;
-interface NumberArray {
+/** A constructor of typed arrays. They have no common type. */
+interface AnyArray {
   readonly BYTES_PER_ELEMENT: number;
+}
+interface NumberArray extends AnyArray {
   new (buffer: ArrayBuffer): Numbers;
-  from(values: ArrayLike<never>): Numbers;
+  from(values: readonly unknown[]): Numbers;
 }
 
 const LENGTH_BYTES = 4;
@@ -43,24 +47,26 @@ const LENGTH_BYTES = 4;
 const INFINITE_HALF = 65_520;
 const INFINITE_FLOAT = 2 ** 128 - 2 ** 103;
 
-type Fits = (value: unknown) => boolean;
-
-function numeric(name: string, type: string, array: NumberArray, fits: Fits): Datatype {
+function numeric(name: string, type: string, any: AnyArray, isFromJson: Fits, isFromModel = isFromJson): Datatype {
+  const array = any as NumberArray;
   return {
-    ...{ name, type, width: array.BYTES_PER_ELEMENT },
+    ...{ name, type, width: array.BYTES_PER_ELEMENT, isFromJson, isFromModel },
+    of: (values) => array.from(values),
     fromBytes: (bytes) => new array(copyOf(bytes)),
-    fromJson: (values, of) => array.from(checked(name, values, of, fits) as never),
-    from: (values) => (values.every(fits) ? array.from(values as never) : null),
     toBytes: (elements) => bytesOf(elements as unknown as Numbers),
     toJson: (elements) => JSON.stringify(Array.from(elements)),
   };
 }
 
-/** JSON.stringify writes -0 without its sign. */
-function float(name: string, type: string, array: NumberArray, infinite: number): Datatype {
+/**
+ * JSON.stringify writes -0 without its sign. A model may give infinities and NaN, which JSON cannot.
+ * @param infinite least size that the type rounds to infinity
+ */
+function float(name: string, type: string, array: AnyArray, infinite: number): Datatype {
+  const fits: Fits = (value) => typeof value === 'number' && Math.abs(value) < infinite;
+  const orNotFinite: Fits = (value) => fits(value) || (typeof value === 'number' && !Number.isFinite(value));
   return {
-    ...numeric(name, type, array, fraction(infinite)),
-    from: (values) => (values.every(orNotFinite(fraction(infinite))) ? array.from(values as never) : null),
+    ...numeric(name, type, array, fits, orNotFinite),
     toJson: (elements) => {
       const numbers = Array.from(elements);
       if (!numbers.some((element) => Object.is(element, -0))) return JSON.stringify(numbers);
@@ -70,47 +76,37 @@ function float(name: string, type: string, array: NumberArray, infinite: number)
 }
 
 /** A JSON number beyond 2^53 may have lost digits while it was parsed, so it must come in binary. */
-function wide(name: string, type: string, array: NumberArray, least: number): Datatype {
+function wide(name: string, type: string, array: AnyArray, least: number): Datatype {
   const fits = whole(least, Number.MAX_SAFE_INTEGER);
+  const numbers = numeric(name, type, array, fits, (value) => typeof value === 'bigint' || fits(value));
   return {
-    ...numeric(name, type, array, fits),
-    fromJson: (values, of) => {
-      const integers = checked(name, values, of, fits) as number[];
-      return array.from(integers.map(BigInt) as never);
-    },
-    from: (values) =>
-      values.every((value) => typeof value === 'bigint' || fits(value))
-        ? array.from((values as (number | bigint)[]).map(BigInt) as never)
-        : null,
+    ...numbers,
+    of: (values) => numbers.of((values as (number | bigint)[]).map(BigInt)),
     toJson: (elements) => `[${Array.from(elements).join()}]`,
   };
 }
 
 const HALF: Datatype = {
-  ...float('FP16', 'float16', Float32Array as unknown as NumberArray, INFINITE_HALF),
+  ...float('FP16', 'float16', Float32Array, INFINITE_HALF),
   width: 2,
+  of: (values) => fromHalfBits(toHalfBits(values as number[])),
   fromBytes: (bytes) => fromHalfBits(new Uint16Array(copyOf(bytes))),
-  fromJson: (values, of) => fromHalfBits(toHalfBits(checked('FP16', values, of, fraction(INFINITE_HALF)) as number[])),
-  from: (values) =>
-    values.every(orNotFinite(fraction(INFINITE_HALF))) ? fromHalfBits(toHalfBits(values as number[])) : null,
   toBytes: (elements) => bytesOf(toHalfBits(elements as ArrayLike<number>)),
 };
 
 const BOOL: Datatype = {
-  ...numeric('BOOL', 'bool', Uint8Array as unknown as NumberArray, isBoolean),
+  ...numeric('BOOL', 'bool', Uint8Array, (value) => typeof value === 'boolean' || value === 0 || value === 1),
   fromBytes: (bytes) => Uint8Array.from(bytes, (byte) => (byte === 0 ? 0 : 1)),
-  fromJson: (values, of) => Uint8Array.from(checked('BOOL', values, of, isBoolean) as number[]),
-  from: (values) => (values.every(isBoolean) ? Uint8Array.from(values as number[]) : null),
   toJson: (elements) => JSON.stringify(Array.from(elements, (element) => element !== 0)),
 };
 
 const TEXTS: Datatype = {
   ...{ name: 'BYTES', type: 'string', width: 0 },
-  fromBytes: textsOrBytes,
   // Half of a surrogate pair has no bytes in UTF-8.
-  fromJson: (values, of) =>
-    checked('BYTES', values, of, (value) => typeof value === 'string' && toUSVString(value) === value),
-  from: (values) => (values.every((value) => typeof value === 'string') ? values : null),
+  isFromJson: (value) => typeof value === 'string' && toUSVString(value) === value,
+  isFromModel: (value) => typeof value === 'string',
+  of: (values) => values,
+  fromBytes: textsOrBytes,
   toBytes: (elements) =>
     Buffer.concat(
       Array.from(elements as ArrayLike<string | Uint8Array>).flatMap((element) => {
@@ -125,17 +121,17 @@ const TEXTS: Datatype = {
 
 const ALL: readonly Datatype[] = [
   BOOL,
-  numeric('UINT8', 'uint8', Uint8Array as unknown as NumberArray, whole(0, 2 ** 8 - 1)),
-  numeric('UINT16', 'uint16', Uint16Array as unknown as NumberArray, whole(0, 2 ** 16 - 1)),
-  numeric('UINT32', 'uint32', Uint32Array as unknown as NumberArray, whole(0, 2 ** 32 - 1)),
-  wide('UINT64', 'uint64', BigUint64Array as unknown as NumberArray, 0),
-  numeric('INT8', 'int8', Int8Array as unknown as NumberArray, whole(-(2 ** 7), 2 ** 7 - 1)),
-  numeric('INT16', 'int16', Int16Array as unknown as NumberArray, whole(-(2 ** 15), 2 ** 15 - 1)),
-  numeric('INT32', 'int32', Int32Array as unknown as NumberArray, whole(-(2 ** 31), 2 ** 31 - 1)),
-  wide('INT64', 'int64', BigInt64Array as unknown as NumberArray, Number.MIN_SAFE_INTEGER),
+  numeric('UINT8', 'uint8', Uint8Array, whole(0, 2 ** 8 - 1)),
+  numeric('UINT16', 'uint16', Uint16Array, whole(0, 2 ** 16 - 1)),
+  numeric('UINT32', 'uint32', Uint32Array, whole(0, 2 ** 32 - 1)),
+  wide('UINT64', 'uint64', BigUint64Array, 0),
+  numeric('INT8', 'int8', Int8Array, whole(-(2 ** 7), 2 ** 7 - 1)),
+  numeric('INT16', 'int16', Int16Array, whole(-(2 ** 15), 2 ** 15 - 1)),
+  numeric('INT32', 'int32', Int32Array, whole(-(2 ** 31), 2 ** 31 - 1)),
+  wide('INT64', 'int64', BigInt64Array, Number.MIN_SAFE_INTEGER),
   HALF,
-  float('FP32', 'float32', Float32Array as unknown as NumberArray, INFINITE_FLOAT),
-  float('FP64', 'float64', Float64Array as unknown as NumberArray, Number.POSITIVE_INFINITY),
+  float('FP32', 'float32', Float32Array, INFINITE_FLOAT),
+  float('FP64', 'float64', Float64Array, Number.POSITIVE_INFINITY),
   TEXTS,
 ];
 
@@ -152,6 +148,18 @@ export function datatypeNamed(name: unknown, of: string): Datatype {
 /** Returns the data type of a tensor's elements; undefined if the protocol has none. */
 export function datatypeOf(type: string): Datatype | undefined {
   return BY_TYPE.get(type);
+}
+
+/**
+ * Makes the elements of a request's JSON.
+ * @param of names the tensor in an error
+ * @throws ModeletError `bad_request` for a value that the type cannot hold
+ */
+export function elementsOfJson(datatype: Datatype, values: readonly unknown[], of: string): TensorData {
+  const at = values.findIndex((value) => !datatype.isFromJson(value));
+  if (at < 0) return datatype.of(values);
+  const why = `element ${at} of the data is no ${datatype.name} that JSON can carry exactly`;
+  throw new ModeletError('bad_request', `${of}: ${why}`);
 }
 
 /** Returns texts, or all elements as bytes if one of them is no text: a picture, say. */
@@ -173,28 +181,8 @@ function textOf(element: string | Uint8Array): string {
   throw new ModeletError('bad_request', 'an output has bytes that JSON cannot carry: ask for it with binary_data');
 }
 
-function checked(name: string, values: readonly unknown[], of: string, fits: Fits): readonly unknown[] {
-  const at = values.findIndex((value) => !fits(value));
-  if (at < 0) return values;
-  throw new ModeletError('bad_request', `${of}: element ${at} of the data is no ${name} that JSON can carry exactly`);
-}
-
-/** @param infinite least size that the type rounds to infinity */
-function fraction(infinite: number): Fits {
-  return (value) => typeof value === 'number' && Math.abs(value) < infinite;
-}
-
-/** A model may give infinities and NaN, which JSON cannot. */
-function orNotFinite(fits: Fits): Fits {
-  return (value) => fits(value) || (typeof value === 'number' && !Number.isFinite(value));
-}
-
 function whole(least: number, most: number): Fits {
   return (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
-}
-
-function isBoolean(value: unknown): boolean {
-  return typeof value === 'boolean' || value === 0 || value === 1;
 }
 
 function copyOf(bytes: Buffer): ArrayBuffer {

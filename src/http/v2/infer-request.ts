@@ -5,7 +5,7 @@ import { sizeOf, type Tensor } from '../../core/tensor.ts';
 import { LONGEST_KEY, quoted } from '../../core/text.ts';
 import { parseJsonText } from '../../wire/codec/json-text.ts';
 import type { ClientSequence } from '../served-endpoint.ts';
-import { datatypeNamed } from './datatypes.ts';
+import { datatypeNamed, elementsOfJson } from './datatypes.ts';
 
 /** An output that the client asks for. */
 export interface WantedOutput {
@@ -107,7 +107,7 @@ function readTensor(input: JsonFields, of: string, remaining: Remaining): Tensor
     elements = datatype.fromBytes(bytes);
   } else {
     if (!Array.isArray(data)) throw wrong(`${of} needs data, or a binary_data_size`);
-    elements = datatype.fromJson(flattened(data, dims, of), of);
+    elements = elementsOfJson(datatype, flattened(data, dims, of), of);
   }
   if (elements.length !== sizeOf(dims))
     throw wrong(`${of}: shape [${dims}] has ${sizeOf(dims)} elements, but the data has ${elements.length}`);

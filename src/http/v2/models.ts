@@ -156,7 +156,6 @@ function readiness(of: object, endpoints: readonly ServedEndpoint[]): ModelAnswe
   return { status: ready ? 200 : 503, value: { ...of, ready } };
 }
 
-/** Returns a name as the client means it; a text that is not encoded correctly is a name of no model. */
 function ok(value: object): ModelAnswer {
   return { status: 200, value };
 }

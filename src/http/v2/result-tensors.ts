@@ -75,8 +75,9 @@ function tensorOfPlain(value: unknown, name: string, promised: PromisedOutput | 
     elements = elements.flat(1);
   }
   const datatype = promised && (promised.ofModel || elements.length === 0) ? datatypeOf(promised.type) : undefined;
-  const data = datatype?.from(elements);
-  return datatype && data ? { data, dims, type: datatype.type } : { dims, ...inferred(elements, name) };
+  if (datatype && elements.every(datatype.isFromModel))
+    return { data: datatype.of(elements), dims, type: datatype.type };
+  return { dims, ...inferred(elements, name) };
 }
 
 /** Finds the type of plain elements. Those of one kind have it; large integers are BigInts beside numbers. */
