@@ -6,9 +6,10 @@
  *   listening  the server takes requests               -> opening (another address) | off
  *   failed     it cannot be taken; tried again by time -> listening | opening (another address) | off
  */
+import { lstatSync, unlinkSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, ListenOptions, Socket } from 'node:net';
+import { type AddressInfo, connect, type ListenOptions, type Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { formatListen } from '../../config/formats/listen.ts';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
@@ -16,7 +17,6 @@ import type { ListenAddress, ListenerState, TlsFiles } from '../../core/endpoint
 import { asError } from '../../core/errors.ts';
 import type { LogRecord } from '../../core/model.ts';
 import { LineLimit } from '../../observe/log/line-limit.ts';
-import { isFile, releaseSocket, withSocketMode } from './unix-socket.ts';
 
 interface Wanted {
   readonly address: ListenAddress;
@@ -218,5 +218,46 @@ function reasonOf(address: ListenAddress, { code, message }: NodeJS.ErrnoExcepti
       return 'its folder does not exist';
     default:
       return message;
+  }
+}
+
+/** The owner and the group may connect. A folder of the socket's own decides further. */
+const NOT_OTHERS = 0o117;
+
+/** Creates a socket by `bind`, at once, that only the owner and the group may use. */
+function withSocketMode(bind: () => void): void {
+  const before = process.umask(NOT_OTHERS);
+  try {
+    bind();
+  } finally {
+    process.umask(before);
+  }
+}
+
+/** Removes a socket without a listening process. Leaves any other file. */
+function releaseSocket(path: string): Promise<void> {
+  return new Promise((resolve) => {
+    const probe = connect(path);
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve();
+    });
+    probe.once('error', ({ code }: NodeJS.ErrnoException) => {
+      if (code === 'ECONNREFUSED') remove(path);
+      resolve();
+    });
+  });
+}
+
+/** Whether there is something else than a socket at a path. */
+function isFile(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === false;
+}
+
+function remove(path: string): void {
+  try {
+    if (lstatSync(path).isSocket()) unlinkSync(path);
+  } catch {
+    // It is gone already, or may not be removed: the next attempt to listen says so.
   }
 }
