@@ -98,6 +98,7 @@ const REASONS = {
   'src/gate/sources/': 'one file per source of a budget',
   'src/headless/compile-flows.ts': 'a compiled flow file is what every other file of the room starts from',
   'src/index.ts': 'the entry of the package',
+  'src/node-red/http/http-types.ts': 'requests and messages know its types, and never import each other',
   'src/process/build-id.ts': 'parent and child compare it, and never import each other',
   'src/process/replace-file.ts': 'an engine and Node-RED keep their files with it, and never import each other',
   'src/process/native-builds.ts': 'the dialog and the worker ask it, and never import each other',

@@ -33,18 +33,17 @@ function withoutStack(text: string): string {
 }
 
 /** An error as its request ended with it. */
-export interface ClientError {
+interface ClientError {
   readonly code: string;
   readonly message: string;
   /** Name of the stage that failed; undefined if no stage did. */
-  readonly stage: string | undefined;
-  readonly requestId: string;
+  readonly stage?: string | undefined;
   /** For a schema check `[{path, message, keyword}]`. */
   readonly details?: unknown;
 }
 
 /** Returns the body of an answer with an error. `details` are included only for the client's own input. */
-export function errorBody({ code, message, stage, requestId, details }: ClientError): object {
+export function errorBody({ code, message, stage, details }: ClientError, requestId: string): object {
   const own = code === 'invalid_input' && details !== undefined ? { details } : {};
   return { error: { code, message: textForClient(code, message), stage, requestId, ...own } };
 }

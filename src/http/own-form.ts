@@ -216,9 +216,9 @@ export class OwnForm implements RequestForm {
   #answerError(error: ModeletError, input: Payload | null): void {
     const { endpoint, response, requestId } = this.#call;
     const { failure, direct, spec } = endpoint;
-    const { code, message, stage, details, statusCode, retryAfterSeconds } = error;
+    const { code, statusCode, retryAfterSeconds } = error;
     const answer = (this.#finder === 'pipeline' ? failure : null) ?? direct;
-    const content = errorBody({ code, message, stage, requestId, details });
+    const content = errorBody(error, requestId);
     if (this.#stream?.hasBegun) {
       this.#stream.fail(content);
       return;

@@ -203,10 +203,10 @@ const CLOSED: ListenerRefusal = {
 
 /** Answers with an error that is no error of a pipeline. */
 function refuse(request: IncomingMessage, response: ServerResponse, refusal: ListenerRefusal, allow?: string): void {
-  const { status, code, message } = refusal;
+  const { status } = refusal;
   const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
   const answer = prepareAnswer({ statusCode: null, headers: allow === undefined ? {} : { Allow: allow } });
-  const content = answerBody('json', errorBody({ code, message, stage: undefined, requestId }));
+  const content = answerBody('json', errorBody(refusal, requestId));
   writeAnswer(response, { status, requestId, answer }, content);
 }
 

@@ -57,14 +57,13 @@ export class RowAnswer implements Pick<RowItems, 'onRow' | 'onSettled'> {
 
   onSettled(outcome: RowsOutcome): void {
     if (!outcome.ok) {
-      if (this.#stream?.hasBegun) this.#stream.fail(this.#errorBody(outcome.error));
+      if (this.#stream?.hasBegun) this.#stream.fail(errorBody(outcome.error, this.#call.requestId));
       else this.#call.refuse(outcome.error);
       return;
     }
     const rows = outcome.value;
-    const stream = this.#stream;
-    if (stream) stream.close(`${JSON.stringify({ done: { rows: rows.length, failed: this.#failed } })}\n`);
-    else this.#answer(rows);
+    if (!this.#stream) this.#answer(rows);
+    else this.#stream.close(`${JSON.stringify({ done: { rows: rows.length, failed: this.#failed } })}\n`);
   }
 
   #answer(rows: readonly Outcome<Payload>[]): void {
@@ -94,7 +93,8 @@ export class RowAnswer implements Pick<RowItems, 'onRow' | 'onSettled'> {
   }
 
   #values(rows: readonly Outcome<Payload>[]): object[] {
-    return rows.map((row) => (row.ok ? { result: decodePayload(row.value) } : this.#errorBody(row.error)));
+    const { requestId } = this.#call;
+    return rows.map((row) => (row.ok ? { result: decodePayload(row.value) } : errorBody(row.error, requestId)));
   }
 
   /** Returns the JSON of what became of a row. */
@@ -111,11 +111,7 @@ export class RowAnswer implements Pick<RowItems, 'onRow' | 'onSettled'> {
       this.#unwritten.set(row, error);
     }
     this.#failed += 1;
-    return JSON.stringify(this.#errorBody(error));
-  }
-
-  #errorBody({ code, message, stage, details }: ModeletError): object {
-    return errorBody({ code, message, stage, requestId: this.#call.requestId, details });
+    return JSON.stringify(errorBody(error, requestId));
   }
 }
 

@@ -186,9 +186,10 @@ function checkOrigin({ headers: { origin, host } }: IncomingMessage, { origins }
 }
 
 /** Answers a handshake with an error. */
-function refuse(request: IncomingMessage, socket: Socket, { statusCode, code, message }: ModeletError): void {
+function refuse(request: IncomingMessage, socket: Socket, error: ModeletError): void {
+  const { statusCode } = error;
   const requestId = requestIdOf(request.headers, undefined);
-  const body = JSON.stringify(errorBody({ code, message, stage: undefined, requestId }));
+  const body = JSON.stringify(errorBody(error, requestId));
   const headers = [
     `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}`,
     ...(statusCode === 401 ? ['WWW-Authenticate: Bearer'] : []),

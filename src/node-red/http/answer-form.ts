@@ -94,10 +94,9 @@ function answerAs(
 
 /** Returns an error body for an answer that cannot be written, and sets status and type: a client must never hang. */
 function refused(form: WrittenForm, error: ModeletError, response: HttpResponse): string | Buffer {
-  const { code, message, statusCode } = error;
   const requestId = String(response.getHeader(REQUEST_ID) ?? '');
-  const { contentType, body } = answerBody(form, errorBody({ code, message, requestId, stage: undefined }));
-  response.status(statusCode);
+  const { contentType, body } = answerBody(form, errorBody(error, requestId));
+  response.status(error.statusCode);
   response.set(SHOULD_RETRY, 'false');
   response.set('Content-Type', contentType);
   return body;

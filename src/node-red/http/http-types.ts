@@ -10,10 +10,7 @@ export interface HttpRequest extends Request {
   _body?: boolean;
 }
 
-export interface HttpResponse extends Response {
-  /** Set by an HTTP-in node when it turns the request into a message. */
-  readonly _msgid?: string;
-}
+export type HttpResponse = Response;
 
 /** Returns the path of a request, with the one below which HTTP-in nodes listen. */
 export function fullPath(settings: HttpSettings, { path }: Pick<HttpRequest, 'path'>): string {

@@ -95,8 +95,7 @@ export function writeMessage(msg: PipelineMessage, spec: StreamSpec, maxBytes: n
     if (streamed?.by === 'node') write(streamed, msg, maxBytes);
   } catch (thrown) {
     const error = asModeletError(thrown, 'modelet_failed');
-    const { code, message, stage } = error;
-    fail({ ...msg, statusCode: error.statusCode }, response, errorBody({ code, message, stage, requestId }));
+    fail({ ...msg, statusCode: error.statusCode }, response, errorBody(error, requestId));
     done(error);
     return;
   }
@@ -136,13 +135,9 @@ function fail(msg: PipelineMessage, response: HttpResponse, body: object): void 
 /** Returns the body for an error that a collector, a Catch node or another node has written to a message. */
 function errorOf(msg: PipelineMessage, requestId: string): object {
   const { code, message, stage, details }: Partial<ErrorInfo> = caughtError(msg) ?? msg.error ?? {};
-  return errorBody({
-    code: isErrorCode(code) ? code : 'modelet_failed',
-    message: String(message ?? msg.error),
-    stage,
-    requestId: msg.modelet?.requestId ?? requestId,
-    details,
-  });
+  const known = isErrorCode(code) ? code : 'modelet_failed';
+  const error = { code: known, message: String(message ?? msg.error), stage, details };
+  return errorBody(error, msg.modelet?.requestId ?? requestId);
 }
 
 function streamOf(spec: StreamSpec, msg: PipelineMessage, requestId: string, maxBytes: number): StreamedAnswer {

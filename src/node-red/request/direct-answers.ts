@@ -47,7 +47,7 @@ export function answerDirectly(msg: PipelineMessage, error: ModeletError, reques
   if (!response || response.destroyed) return;
   const answer = (): void => {
     if (response.headersSent) {
-      sayers.get(response)?.fail(bodyOf(error, requestId));
+      sayers.get(response)?.fail(errorBody(error, requestId));
       if (begun.has(response) && !response.writableEnded) response.end();
       return;
     }
@@ -84,9 +84,5 @@ function writeAnswer(response: HttpResponse, error: ModeletError, requestId: str
   response.status(error.statusCode);
   if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
   if (isLasting(error.code)) response.set(SHOULD_RETRY, 'false');
-  response.json(bodyOf(error, requestId));
-}
-
-function bodyOf({ code, message, stage, details }: ModeletError, requestId: string): object {
-  return errorBody({ code, message, stage, requestId, details });
+  response.json(errorBody(error, requestId));
 }

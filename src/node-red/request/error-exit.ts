@@ -100,10 +100,10 @@ function handOver(
   const info = writeError(msg, error, stage, failing);
   const collector = handler?.kind === 'collector' ? context.live.get(handler.id) : undefined;
   if (handler?.kind === 'output') {
-    msg.payload = errorBody(info);
+    msg.payload = errorBody(info, info.requestId);
     sendFrom(failing, [null, msg]);
   } else if (collector?.kind === 'collector') {
-    if (!keepsPayload(collector)) msg.payload = errorBody(info);
+    if (!keepsPayload(collector)) msg.payload = errorBody(info, info.requestId);
     sendFrom(collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {
     // The runtime counts requests that it drops on purpose; an error for each would flood the Catch nodes.

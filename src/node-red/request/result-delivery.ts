@@ -148,8 +148,8 @@ export class ResultDelivery {
   }
 
   /** Says an error in a stream that has begun. */
-  endStream({ code, message, stage, details }: ModeletError): void {
-    this.#stream?.fail(errorBody({ code, message, stage, requestId: this.#trace.requestId, details }));
+  endStream(error: ModeletError): void {
+    this.#stream?.fail(errorBody(error, this.#trace.requestId));
   }
 
   /** Frees the places of a request without a result. A result that was sent on keeps its place until it is collected. */
