@@ -55,7 +55,7 @@ const PACKAGES = {
     'src/broker/broker-link.ts',
     'src/broker/broker-packages.ts',
     'src/broker/job-events.ts',
-    'src/gate/sources/redis-client.ts',
+    'src/gate/sources/redis.ts',
     'src/hosts/registry.ts',
   ],
   undici: ['src/gate/sources/http-endpoint.ts', 'src/runtime/service/models/hub.ts'],

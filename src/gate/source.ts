@@ -1,5 +1,8 @@
 /** Interface of the sources that tell a gate how much capacity is free. Each file in `sources/` implements one. */
-import type { Deadline } from '../core/clock.ts';
+import type { ConnectionOptions } from 'node:tls';
+import type { GateSource } from '../config/compile-gate.ts';
+import type { Clock, Deadline } from '../core/clock.ts';
+import type { StageLoad } from '../core/model.ts';
 
 /** One measurement of the system behind a gate. */
 export interface Sample {
@@ -56,3 +59,32 @@ export interface BudgetSource {
   watch?(changed: () => void): () => void;
   close(): Promise<void>;
 }
+
+export type SourceSettings<Kind extends GateSource['kind']> = Extract<GateSource, { kind: Kind }>;
+
+/** Services that the sources get from their surroundings. */
+export interface SourceServices {
+  readonly clock: Clock;
+  readonly credentials: Credentials;
+  /** Options of the TLS configuration node named in the settings, or undefined. */
+  readonly tls?: TlsOptions | undefined;
+  /** Returns a value of Node-RED's context, or a promise of one. */
+  readonly readContext: (context: 'flow' | 'global', key: string) => unknown;
+  /** Returns the load of the stage whose workers determine max_SYS; null while it is unknown. */
+  readonly readLoad: () => StageLoad | null;
+  /** Calls `changed` when that load has changed. Returns a function that stops the calls. */
+  readonly watchLoad: (changed: () => void) => () => void;
+}
+
+export interface Credentials {
+  /** Sent as a bearer token; takes precedence over user and password. */
+  readonly token?: string | undefined;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+}
+
+/** Options that a TLS configuration node of Node-RED sets. */
+export type TlsOptions = Pick<
+  ConnectionOptions,
+  'ca' | 'cert' | 'key' | 'passphrase' | 'servername' | 'rejectUnauthorized'
+>;

@@ -6,7 +6,7 @@ import { asError, asModeletError, ModeletError } from '../../core/errors.ts';
 import { NO_GATES } from '../../node-red/gate-port.ts';
 import { nodeRedLog } from '../../node-red/log.ts';
 import type { Pipeline } from '../../node-red/pipeline.ts';
-import type { Credentials as SourceCredentials } from '../sources/http-endpoint.ts';
+import type { Credentials as SourceCredentials } from '../source.ts';
 import { makeSource } from './gate-sources.ts';
 import { GATE_ORDERS, Gates } from './gates.ts';
 

@@ -3,17 +3,13 @@ import type { Node, NodeAPI } from 'node-red';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import { systemClock } from '../../core/clock.ts';
 import { tlsOptionsOf } from '../../node-red/deploy/config-nodes.ts';
-import type { BudgetSource } from '../source.ts';
-import { createSource, type SourceServices } from '../sources/create.ts';
-import type { Credentials as SourceCredentials, TlsOptions } from '../sources/http-endpoint.ts';
-import { loadRedis } from '../sources/redis-client.ts';
+import type { BudgetSource, Credentials as SourceCredentials, SourceServices, TlsOptions } from '../source.ts';
+import { createSource } from '../sources/create.ts';
 
-export interface SourceHost {
+export interface SourceHost extends Pick<SourceServices, 'readLoad' | 'watchLoad'> {
   readonly RED: NodeAPI;
   /** Returns the gate's current node. Do not keep it: each deploy replaces it. */
   readonly node: () => Node | undefined;
-  readonly readLoad: SourceServices['readLoad'];
-  readonly watchLoad: NonNullable<SourceServices['watchLoad']>;
 }
 
 /** Creates the budget source of a gate. @throws ModeletError `config_invalid`. */
@@ -26,7 +22,6 @@ export function makeSource(around: SourceHost, config: GateConfig, credentials: 
     readContext: (context, key) => readContext(RED, node(), context, key),
     readLoad,
     watchLoad,
-    loadRedis,
   });
 }
 

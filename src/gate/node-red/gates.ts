@@ -14,7 +14,7 @@ import type { MeasuredGate } from '../../observe/export/collect.ts';
 import type { GateSnapshot, GateView } from '../../observe/views/gate-snapshot.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import { Gate, type GateOrder, type Supply } from '../gate.ts';
-import type { Credentials as SourceCredentials } from '../sources/http-endpoint.ts';
+import type { Credentials as SourceCredentials } from '../source.ts';
 import { isStoreOrder, obey } from './durable/durable-answers.ts';
 import { type StorePlace, storeMessage } from './durable/durable-request.ts';
 import { DurableRooms, type RoomsHost } from './durable/durable-rooms.ts';

@@ -9,12 +9,11 @@
  *   Requests admitted before the refusal belong to the same flight: they neither shrink nor grow the window again.
  * - Errors unrelated to load, cancelled requests and lost requests leave the window unchanged.
  */
-import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
-import type { BudgetSource, EndedLease, LeaseEnd, Reading } from '../source.ts';
+import type { BudgetSource, EndedLease, LeaseEnd, Reading, SourceSettings } from '../source.ts';
 import { shown } from './reading.ts';
 
-export interface AimdOptions extends Omit<Extract<GateSource, { kind: 'aimd' }>, 'kind'> {
+export interface AimdOptions extends Omit<SourceSettings<'aimd'>, 'kind'> {
   /** B: the gate uses only 1 - B of the window. */
   readonly baseline: number;
 }

@@ -2,55 +2,36 @@
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { StageLoad } from '../../core/model.ts';
-import type { BudgetSource } from '../source.ts';
+import type { BudgetSource, SourceServices } from '../source.ts';
 import { AimdSource } from './aimd.ts';
 import { contextSource } from './context.ts';
-import type { Credentials, TlsOptions } from './http-endpoint.ts';
 import { PrometheusSource } from './prometheus.ts';
 import { shown } from './reading.ts';
 import { RedisSource } from './redis.ts';
-import type { LoadRedis } from './redis-client.ts';
 import { saturationSource } from './saturation.ts';
 import { ScrapeSource } from './scrape.ts';
 
-/** Services that the sources get from their surroundings. */
-export interface SourceServices {
-  readonly clock: Clock;
-  readonly credentials: Credentials;
-  /** Options of the TLS configuration node named in the settings, or undefined. */
-  readonly tls?: TlsOptions | undefined;
-  /** Returns a value of Node-RED's context, or a promise of one. */
-  readonly readContext: (context: 'flow' | 'global', key: string) => unknown;
-  /** Returns the load of the stage whose workers determine max_SYS; null while it is unknown. */
-  readonly readLoad: () => StageLoad | null;
-  /** Calls `changed` when that load has changed. Returns a function that stops the calls. */
-  readonly watchLoad?: ((changed: () => void) => () => void) | undefined;
-  readonly loadRedis: LoadRedis;
-}
-
-/** The settings of a gate that its source depends on. */
-export type SourceConfig = Pick<GateConfig, 'source' | 'baseline' | 'maxSys' | 'maxConcurrency'>;
-
 /** @throws ModeletError `config_invalid` for a composite (it has no source), or if the named TLS node is missing. */
-export function createSource(config: SourceConfig, services: SourceServices): BudgetSource {
-  const { source, baseline, maxSys, maxConcurrency } = config;
-  const { clock, credentials, readContext, readLoad, watchLoad, loadRedis } = services;
+export function createSource(config: GateConfig, services: SourceServices): BudgetSource {
+  const { source, baseline } = config;
+  if ('tls' in source && source.tls !== '' && !services.tls) {
+    throw new ModeletError('config_invalid', 'TLS: the TLS configuration node is missing');
+  }
   switch (source.kind) {
     case 'constant':
-      return constantSource(source.budget, clock);
+      return constantSource(source.budget, services.clock);
     case 'saturation':
-      return saturationSource({ readLoad, watchLoad, maxSys, maxConcurrency });
+      return saturationSource(config, services);
     case 'prometheus':
-      return new PrometheusSource({ ...source, clock, credentials, tls: tlsFor(source, services) });
+      return new PrometheusSource(source, services);
     case 'scrape':
-      return new ScrapeSource({ ...source, clock, credentials, tls: tlsFor(source, services) });
+      return new ScrapeSource(source, services);
     case 'redis':
-      return new RedisSource({ ...source, clock, credentials, tls: tlsFor(source, services), loadRedis });
+      return new RedisSource(source, services);
     case 'context':
-      return contextSource({ ...source, clock, readContext });
+      return contextSource(source, services);
     case 'aimd':
-      return new AimdSource({ ...source, baseline }, clock);
+      return new AimdSource({ ...source, baseline }, services.clock);
     case 'composite':
       throw new ModeletError(
         'config_invalid',
@@ -59,11 +40,6 @@ export function createSource(config: SourceConfig, services: SourceServices): Bu
     default:
       return source satisfies never;
   }
-}
-
-function tlsFor({ tls: id }: { readonly tls: string }, { tls }: SourceServices): TlsOptions | undefined {
-  if (id !== '' && !tls) throw new ModeletError('config_invalid', 'TLS: the TLS configuration node is missing');
-  return tls;
 }
 
 /** A budget that never changes: the gate only counts what is in flight. */

@@ -4,22 +4,10 @@
  * Does not follow redirects, because they would carry the credentials along. Limits the size of an answer, and accepts
  * no compressed answers. The caller's signal is the only time limit.
  */
-import type { ConnectionOptions } from 'node:tls';
 import type { Client, Dispatcher } from 'undici';
+import { httpDate } from '../../core/clock.ts';
+import type { Credentials, SourceServices, TlsOptions } from '../source.ts';
 import { NoSample } from './reading.ts';
-
-export interface Credentials {
-  /** Sent as a bearer token; takes precedence over user and password. */
-  readonly token?: string | undefined;
-  readonly username?: string | undefined;
-  readonly password?: string | undefined;
-}
-
-/** Options that a TLS configuration node of Node-RED sets. */
-export type TlsOptions = Pick<
-  ConnectionOptions,
-  'ca' | 'cert' | 'key' | 'passphrase' | 'servername' | 'rejectUnauthorized'
->;
 
 export interface Question {
   readonly url: URL;
@@ -50,7 +38,7 @@ export class HttpEndpoint {
   #client: Promise<Client> | null = null;
   readonly #authorization: Readonly<Record<string, string>>;
 
-  constructor(url: URL, credentials: Credentials, tls: TlsOptions | undefined) {
+  constructor(url: URL, { credentials, tls }: Pick<SourceServices, 'credentials' | 'tls'>) {
     const authorization = authorizationOf(credentials);
     this.#authorization = authorization === null ? {} : { authorization };
     const { token = '', password = '' } = credentials;
@@ -107,8 +95,7 @@ async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData
     return {
       status: statusCode,
       type: String(headers['content-type'] ?? ''),
-      // biome-ignore lint/style/noRestrictedGlobals: this reads text, not the clock.
-      date: Date.parse(String(headers['date'] ?? '')),
+      date: httpDate(String(headers['date'] ?? '')),
       body: await body.text(),
     };
   } catch (error) {

@@ -6,29 +6,12 @@
  * from the server's clock, which need not agree with this machine's. An expression without selectors, or one whose
  * selectors find nothing, counts as measured when it was evaluated.
  */
-import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import { withoutTrailing } from '../../core/text.ts';
-import type { BudgetSource, Reading, Sample } from '../source.ts';
-import {
-  type Credentials,
-  type HttpAnswer,
-  HttpEndpoint,
-  placeOf,
-  refusalOf,
-  type TlsOptions,
-} from './http-endpoint.ts';
+import type { BudgetSource, Reading, Sample, SourceServices, SourceSettings } from '../source.ts';
+import { type HttpAnswer, HttpEndpoint, placeOf, refusalOf } from './http-endpoint.ts';
 import { NoSample, Rhythm, readWithin, Stamped, sampleOf, shown } from './reading.ts';
 import { selectorsOf } from './selectors.ts';
-
-type PrometheusSettings = Extract<GateSource, { kind: 'prometheus' }>;
-
-export interface PrometheusOptions
-  extends Pick<PrometheusSettings, 'url' | 'query' | 'maxSysQuery' | 'value' | 'timeoutMs'> {
-  readonly clock: Clock;
-  readonly credentials: Credentials;
-  readonly tls: TlsOptions | undefined;
-}
 
 /** A number, and the time at which the server evaluated it, in seconds by the server's clock. */
 interface Evaluated {
@@ -42,7 +25,8 @@ const MAX_SAID = 200;
 
 export class PrometheusSource implements BudgetSource {
   readonly description: string;
-  readonly #options: PrometheusOptions;
+  readonly #settings: SourceSettings<'prometheus'>;
+  readonly #clock: Clock;
   readonly #url: URL;
   readonly #endpoint: HttpEndpoint;
   /** Blank if the expressions have no selector. */
@@ -50,19 +34,20 @@ export class PrometheusSource implements BudgetSource {
   readonly #scrapes = new Stamped();
   readonly #rhythm = new Rhythm();
 
-  constructor(options: PrometheusOptions) {
-    const url = new URL(options.url);
+  constructor(settings: SourceSettings<'prometheus'>, services: SourceServices) {
+    const url = new URL(settings.url);
     this.description = `PromQL at ${placeOf(url)}`;
     if (!url.pathname.endsWith(API)) url.pathname = `${withoutTrailing(url.pathname, '/')}${API}`;
     this.#url = url;
-    this.#oldestQuery = oldestQueryOf([options.query, options.maxSysQuery]);
-    this.#options = options;
-    this.#endpoint = new HttpEndpoint(url, options.credentials, options.tls);
+    this.#oldestQuery = oldestQueryOf([settings.query, settings.maxSysQuery]);
+    this.#settings = settings;
+    this.#clock = services.clock;
+    this.#endpoint = new HttpEndpoint(url, services);
   }
 
   read(signal: AbortSignal): Promise<Reading> {
-    const { clock, timeoutMs } = this.#options;
-    return readWithin({ clock, timeoutMs, signal, secrets: this.#endpoint.secrets }, (until) => this.#read(until));
+    const limits = { clock: this.#clock, timeoutMs: this.#settings.timeoutMs, signal };
+    return readWithin({ ...limits, secrets: this.#endpoint.secrets }, (until) => this.#read(until));
   }
 
   close(): Promise<void> {
@@ -70,8 +55,8 @@ export class PrometheusSource implements BudgetSource {
   }
 
   async #read(signal: AbortSignal): Promise<Sample> {
-    const { clock, query, maxSysQuery, value } = this.#options;
-    const askedAt = clock.now();
+    const { query, maxSysQuery, value } = this.#settings;
+    const askedAt = this.#clock.now();
     const { number, at } = theOnlyNumber(dataOf(await this.#ask({ query }, signal)));
     const maxSys = maxSysQuery === '' ? undefined : await this.#maxSys(at, signal);
     const oldest = await this.#oldest(at, signal);
@@ -87,7 +72,7 @@ export class PrometheusSource implements BudgetSource {
 
   /** Evaluates max_SYS at the same time as the other number. */
   async #maxSys(time: number, signal: AbortSignal): Promise<number> {
-    const { maxSysQuery: query } = this.#options;
+    const { maxSysQuery: query } = this.#settings;
     try {
       const { number } = theOnlyNumber(dataOf(await this.#ask({ query, time: String(time) }, signal)));
       if (number > 0 && Number.isFinite(number)) return number;

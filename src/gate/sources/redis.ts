@@ -4,19 +4,17 @@
  * Redis does not tell when a key was written, so the value counts as new on each reading. The writer should let the key
  * expire (`SET key 0.4 PX 5000`), so that the gate closes when the writer stops.
  */
-import type { GateSource } from '../../config/compile-gate.ts';
-import type { Clock } from '../../core/clock.ts';
 import { isDecimal } from '../../core/text.ts';
-import type { BudgetSource, Reading, Sample } from '../source.ts';
-import type { Credentials, TlsOptions } from './http-endpoint.ts';
+import type { BudgetSource, Reading, Sample, SourceServices, SourceSettings } from '../source.ts';
 import { NoSample, readWithin, sampleOf } from './reading.ts';
-import type { LoadRedis, RedisClient } from './redis-client.ts';
 
-export interface RedisOptions extends Omit<Extract<GateSource, { kind: 'redis' }>, 'kind' | 'tls'> {
-  readonly clock: Clock;
-  readonly credentials: Credentials;
-  readonly tls: TlsOptions | undefined;
-  readonly loadRedis: LoadRedis;
+/** The part of the client that the source uses. */
+interface RedisClient {
+  connect(): Promise<unknown>;
+  get(key: string): Promise<string | null>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  /** Closes the connection now and fails its waiting commands. */
+  destroy(): void;
 }
 
 /** A connection that is being made or used. Any error ends it; the next reading makes a new one. */
@@ -29,20 +27,22 @@ interface Connection {
 
 export class RedisSource implements BudgetSource {
   readonly description: string;
-  readonly #options: RedisOptions;
+  readonly #settings: SourceSettings<'redis'>;
+  readonly #services: SourceServices;
   readonly #secrets: readonly string[];
   #connection: Connection | null = null;
 
-  constructor(options: RedisOptions) {
-    this.#options = options;
-    this.description = `Redis key ${options.key} at ${new URL(options.url).host}`;
+  constructor(settings: SourceSettings<'redis'>, services: SourceServices) {
+    this.#settings = settings;
+    this.#services = services;
+    this.description = `Redis key ${settings.key} at ${new URL(settings.url).host}`;
     // Some providers call the password a token.
-    this.#secrets = [options.credentials.password ?? '', options.credentials.token ?? ''];
+    this.#secrets = [services.credentials.password ?? '', services.credentials.token ?? ''];
   }
 
   read(signal: AbortSignal): Promise<Reading> {
-    const { clock, timeoutMs } = this.#options;
-    return readWithin({ clock, timeoutMs, signal, secrets: this.#secrets }, (until) => this.#read(until));
+    const limits = { clock: this.#services.clock, timeoutMs: this.#settings.timeoutMs, signal };
+    return readWithin({ ...limits, secrets: this.#secrets }, (until) => this.#read(until));
   }
 
   async close(): Promise<void> {
@@ -50,14 +50,14 @@ export class RedisSource implements BudgetSource {
   }
 
   async #read(until: AbortSignal): Promise<Sample> {
-    const { clock, key, value } = this.#options;
+    const { key, value } = this.#settings;
     const connection = this.#connection ?? (await this.#connect(until));
     // A connection with an overdue answer may never answer again.
     const drop = (): void => this.#drop(connection);
     until.addEventListener('abort', drop, { once: true });
     try {
       await connection.connected;
-      const askedAt = clock.now();
+      const askedAt = this.#services.clock.now();
       const text = await connection.client.get(key);
       if (text === null) throw new NoSample(`the key ${key} is missing`);
       if (!isDecimal(text.trim())) {
@@ -75,12 +75,13 @@ export class RedisSource implements BudgetSource {
   }
 
   async #connect(until: AbortSignal): Promise<Connection> {
-    const create = await this.#options.loadRedis();
+    const createClient = await loadRedis();
     // The source may have been closed meanwhile: then this connection has no owner to close it.
     until.throwIfAborted();
-    const { url, credentials, tls, timeoutMs } = this.#options;
+    const { url, timeoutMs } = this.#settings;
+    const { credentials, tls } = this.#services;
     const password = credentials.password || credentials.token;
-    const client = create({
+    const client: RedisClient = createClient({
       url,
       ...(credentials.username && { username: credentials.username }),
       ...(password && { password }),
@@ -116,6 +117,20 @@ export class RedisSource implements BudgetSource {
       () => destroy(client),
       () => {},
     );
+  }
+}
+
+/**
+ * Loads the client, an optional package, when a gate first needs it.
+ * @throws NoSample that tells how to install the package if it is missing
+ */
+async function loadRedis(): Promise<(options: object) => RedisClient> {
+  try {
+    const { createClient } = await import('redis');
+    return createClient as unknown as (options: object) => RedisClient;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new NoSample("the package redis is not installed: run `npm install redis` in Node-RED's user directory");
   }
 }
 

@@ -1,19 +1,13 @@
 /** Measures how full a stage of this runtime is: items queued and held by workers, relative to its capacity. */
-import { STATUS_INTERVAL_MS, type StageLoad } from '../../core/model.ts';
-import type { BudgetSource, Reading } from '../source.ts';
+import type { GateConfig } from '../../config/compile-gate.ts';
+import { STATUS_INTERVAL_MS } from '../../core/model.ts';
+import type { BudgetSource, Reading, SourceServices } from '../source.ts';
 import { noSample, shown } from './reading.ts';
 
-export interface SaturationOptions {
-  /** Returns the last known load of the stage; null while it is unknown. */
-  readonly readLoad: () => StageLoad | null;
-  /** Calls `changed` when the load has changed. Returns a function that stops the calls. */
-  readonly watchLoad?: ((changed: () => void) => () => void) | undefined;
-  /** max_SYS; null: ready workers x `maxConcurrency`. */
-  readonly maxSys: number | null;
-  readonly maxConcurrency: number;
-}
-
-export function saturationSource({ readLoad, watchLoad, maxSys, maxConcurrency }: SaturationOptions): BudgetSource {
+export function saturationSource(
+  { maxSys, maxConcurrency }: GateConfig,
+  { readLoad, watchLoad }: SourceServices,
+): BudgetSource {
   const read = (): Reading => {
     const load = readLoad();
     if (!load) return noSample('nothing is known of the stage yet');
@@ -28,7 +22,7 @@ export function saturationSource({ readLoad, watchLoad, maxSys, maxConcurrency }
   return {
     description: "this runtime's own saturation",
     read: async () => read(),
-    ...(watchLoad && { watch: watchLoad }),
+    watch: watchLoad,
     close: async () => {},
   };
 }

@@ -4,48 +4,34 @@
  * Uses the number as it is, or divides it by the capacity of all servers, servers x `perServer`, which is then also
  * max_SYS.
  */
-import type { GateSource } from '../../config/compile-gate.ts';
 import { type Clock, type Deadline, wallTime } from '../../core/clock.ts';
-import type { BudgetSource, Reading, Sample } from '../source.ts';
+import type { BudgetSource, Reading, Sample, SourceServices, SourceSettings } from '../source.ts';
 import { readSeries, type Series } from './exposition.ts';
-import {
-  type Credentials,
-  type HttpAnswer,
-  HttpEndpoint,
-  placeOf,
-  refusalOf,
-  type TlsOptions,
-} from './http-endpoint.ts';
+import { type HttpAnswer, HttpEndpoint, placeOf, refusalOf } from './http-endpoint.ts';
 import { NoSample, readWithin, Stamped, sampleOf, shown } from './reading.ts';
-
-type ScrapeSettings = Extract<GateSource, { kind: 'scrape' }>;
-
-export interface ScrapeOptions extends Omit<ScrapeSettings, 'kind' | 'tls'> {
-  readonly clock: Clock;
-  readonly credentials: Credentials;
-  readonly tls: TlsOptions | undefined;
-}
 
 const ACCEPT = 'text/plain;version=0.0.4';
 
 export class ScrapeSource implements BudgetSource {
   readonly description: string;
-  readonly #options: ScrapeOptions;
+  readonly #settings: SourceSettings<'scrape'>;
+  readonly #clock: Clock;
   readonly #url: URL;
   readonly #endpoint: HttpEndpoint;
   readonly #stamped = new Stamped();
 
-  constructor(options: ScrapeOptions) {
-    this.#url = new URL(options.url);
-    this.description = `${options.metric} at ${placeOf(this.#url)}`;
-    this.#options = options;
-    this.#endpoint = new HttpEndpoint(this.#url, options.credentials, options.tls);
+  constructor(settings: SourceSettings<'scrape'>, services: SourceServices) {
+    this.#url = new URL(settings.url);
+    this.description = `${settings.metric} at ${placeOf(this.#url)}`;
+    this.#settings = settings;
+    this.#clock = services.clock;
+    this.#endpoint = new HttpEndpoint(this.#url, services);
   }
 
   read(signal: AbortSignal): Promise<Reading> {
-    const { clock, timeoutMs } = this.#options;
-    return readWithin({ clock, timeoutMs, signal, secrets: this.#endpoint.secrets }, async (until) => {
-      const askedAt = clock.now();
+    const limits = { clock: this.#clock, timeoutMs: this.#settings.timeoutMs, signal };
+    return readWithin({ ...limits, secrets: this.#endpoint.secrets }, async (until) => {
+      const askedAt = this.#clock.now();
       const answer = await this.#endpoint.ask({ url: this.#url, accept: ACCEPT }, until);
       if (answer.status !== 200) throw new NoSample(refusalOf(answer));
       return this.#sampleOf(answer, askedAt);
@@ -57,7 +43,7 @@ export class ScrapeSource implements BudgetSource {
   }
 
   #sampleOf(answer: HttpAnswer, askedAt: Deadline): Sample {
-    const { metric, labels, value, perServer } = this.#options;
+    const { metric, labels, value, perServer } = this.#settings;
     const all = seriesOf(answer, metric);
     const series = theOnly(metric, having(all, labels), all.length);
     const at =
@@ -69,7 +55,7 @@ export class ScrapeSource implements BudgetSource {
   }
 
   #servers(answer: HttpAnswer): number {
-    const { serversMetric, labels } = this.#options;
+    const { serversMetric, labels } = this.#settings;
     if (serversMetric === '') return 1;
     const all = seriesOf(answer, serversMetric);
     // The metric with the number of servers often lacks the labels of the load metric.

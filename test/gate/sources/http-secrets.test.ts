@@ -7,8 +7,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
-import type { BudgetSource } from '../../../src/gate/source.ts';
-import type { SourceServices } from '../../../src/gate/sources/create.ts';
+import type { BudgetSource, SourceServices } from '../../../src/gate/source.ts';
 import { reasonFrom, sampleFrom } from '../../fixtures/sources.ts';
 import { serve, source, TEXT } from './http-server.ts';
 

@@ -4,8 +4,8 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { compileGate } from '../../../src/config/compile-gate.ts';
-import type { BudgetSource } from '../../../src/gate/source.ts';
-import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
+import type { BudgetSource, SourceServices } from '../../../src/gate/source.ts';
+import { createSource } from '../../../src/gate/sources/create.ts';
 import { SERVICES } from '../../fixtures/sources.ts';
 
 /** Long enough for any machine; a test that waits for it fails. */

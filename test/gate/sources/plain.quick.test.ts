@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileGate } from '../../../src/config/compile-gate.ts';
 import type { StageLoad } from '../../../src/core/model.ts';
-import type { BudgetSource } from '../../../src/gate/source.ts';
-import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
+import type { BudgetSource, SourceServices } from '../../../src/gate/source.ts';
+import { createSource } from '../../../src/gate/sources/create.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { reasonFrom, SERVICES, sampleFrom } from '../../fixtures/sources.ts';
 

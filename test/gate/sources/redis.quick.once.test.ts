@@ -6,9 +6,8 @@ import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { compileGate } from '../../../src/config/compile-gate.ts';
-import type { BudgetSource } from '../../../src/gate/source.ts';
-import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
-import type { LoadRedis } from '../../../src/gate/sources/redis-client.ts';
+import type { BudgetSource, SourceServices } from '../../../src/gate/source.ts';
+import { createSource } from '../../../src/gate/sources/create.ts';
 import { FailoverPair } from '../../fixtures/failover.ts';
 import { until } from '../../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../../fixtures/redis.ts';
@@ -163,9 +162,9 @@ test('without the package redis, a reading says how to install it', async (t) =>
   // A copy of the code where no package is to be found.
   await cp(join(repositoryRoot, 'dist', 'src'), join(folder, 'src'), { recursive: true });
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
-  const copy = pathToFileURL(join(folder, 'src', 'gate', 'sources', 'redis-client.js')).href;
-  const { loadRedis } = (await import(copy)) as { loadRedis: LoadRedis };
+  const copy = pathToFileURL(join(folder, 'src', 'gate', 'sources', 'create.js')).href;
+  const copied = (await import(copy)) as { readonly createSource: typeof createSource };
   const gate = compileGate({ source: 'redis', url: 'redis://127.0.0.1:1', key: 'load' });
-  const reason = await reasonFrom(createSource(gate, { ...SERVICES, loadRedis }));
+  const reason = await reasonFrom(copied.createSource(gate, SERVICES));
   assert.match(reason, /^the package redis is not installed: run `npm install redis`/);
 });
