@@ -1,8 +1,9 @@
 /**
  * The live parts of a gate's dialog: takes a test reading with the settings in the form, and shows the state of the
- * deployed gate. Attaches `window.modelet.gatePanel`. A module, because it imports gate-live.js.
+ * deployed gate. Attaches `window.modelet.gatePanel`.
  */
 import { count } from './figures.js';
+import { isRunning } from './form.js';
 import { makeGate, orderGate } from './gate-live.js';
 import { said } from './sidebar-dom.js';
 
@@ -86,7 +87,7 @@ function open(node, form) {
   offerTest(node, form);
   close();
   // Asking without permission would bring up the login.
-  if (window.modelet.form.isRunning(node) && RED.user.hasPermission('modelets.read')) timer = watch(node, form);
+  if (isRunning(node) && RED.user.hasPermission('modelets.read')) timer = watch(node, form);
 }
 
 function close() {
@@ -94,5 +95,5 @@ function close() {
   timer = null;
 }
 
-window.modelet = window.modelet || {};
+window.modelet ??= {};
 window.modelet.gatePanel = { open, close };

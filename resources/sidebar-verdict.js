@@ -1,6 +1,7 @@
 /** Begins the sidebar: what is wrong in sentences with the buttons that help, and where items spend the most time. */
 import { duration } from './figures.js';
 import { el, list, said, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
+import { giveRuntimeToAll } from './stage-runtime.js';
 
 /** Number of sentences after the first that are never folded away: the stages have to stay in sight. */
 const UNFOLDED = 1;
@@ -52,7 +53,7 @@ function perform(context, { kind, node }) {
 }
 
 function createRuntime() {
-  const count = window.modelet.giveRuntimeToAll();
+  const count = giveRuntimeToAll();
   RED.notify(text('finding.createRuntimeDone', { count }), 'success');
 }
 

@@ -1,10 +1,12 @@
 /**
- * The sidebar tab "modelets". Requests the live view from Node-RED only while the tab is visible. Attaches
- * `window.modelet.sidebar`; call `add` once.
- *
- * A module with imports, because Node-RED loads the plain scripts of a page in any order.
+ * The sidebar tab "modelets", and all that this package adds to the editor itself. Requests the live view from Node-RED only
+ * while the tab is visible. Attaches `window.modelet.sidebar`; call `add` once.
  */
+import * as convert from './convert.js';
+import { openAt } from './form-tabs.js';
 import { makeGate, orderGate } from './gate-live.js';
+import * as additions from './new-pipeline/additions.js';
+import * as newPipeline from './new-pipeline/dialog.js';
 import { makePictures } from './pictures.js';
 import { makeBlocking } from './sidebar-blocking.js';
 import { button, el, list, setShown, setText, setTitle, text } from './sidebar-dom.js';
@@ -12,6 +14,8 @@ import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections
 import { makeFilterBar, Order, only, Selection } from './sidebar-shown.js';
 import { makeHistory } from './sidebar-stage.js';
 import { makeVerdict } from './sidebar-verdict.js';
+import './own-address.js';
+import './wiring.js';
 
 const ID = 'modelets';
 const INTERVAL_MS = 1000;
@@ -41,7 +45,7 @@ function reveal(id, selection) {
 /** Opens the dialog of a node at a property. A node inside a subflow has its dialog there. */
 function edit(id, property) {
   const node = RED.nodes.node(id) || RED.nodes.node(id.split('-').at(-1));
-  if (node) window.modelet.formTabs.openAt(node, property);
+  if (node) openAt(node, property);
   else RED.notify(text('gone'), 'warning');
 }
 
@@ -341,8 +345,11 @@ function add() {
   labelIcon();
   openWithFirstPipeline();
   RED.actions.add('modelets:show-sidebar', () => RED.sidebar.show(ID));
-  return new Watch(sidebar);
+  new Watch(sidebar);
+  convert.add();
+  newPipeline.add();
+  additions.add();
 }
 
-window.modelet = window.modelet || {};
+window.modelet ??= {};
 window.modelet.sidebar = { add };

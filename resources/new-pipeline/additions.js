@@ -1,6 +1,6 @@
 /**
  * Actions on a stage that is drawn: *Add an endpoint to this stage* and *Put a batcher before this stage*, also in the menu of
- * the canvas. Attaches `window.modelet.additions`; call `add` once.
+ * the canvas. Call `add` once.
  */
 import { addNodes, commit, widthOf } from './canvas.js';
 import { freePath } from './form.js';
@@ -202,16 +202,13 @@ function run(kind) {
 }
 
 /** Entries for the menu of the canvas. */
-function entries() {
+export function entries() {
   const { nodes = [] } = RED.view.selection();
   const isStage = nodes.length === 1 && nodes[0].type === 'modelet-stage';
   return isStage ? Object.entries(ACTIONS).map(([kind, onselect]) => ({ onselect, label: text(`${kind}.label`) })) : [];
 }
 
-function add() {
+export function add() {
   for (const [kind, action] of Object.entries(ACTIONS))
     RED.actions.add(action, () => run(kind), { label: text(`${kind}.label`) });
 }
-
-window.modelet = window.modelet || {};
-window.modelet.additions = { add, entries };

@@ -1,7 +1,8 @@
 /**
  * *New pipeline*: one dialog asks what a user has, and how it is called, and puts the flow of that on the canvas. An action
- * with a shortcut, also in Node-RED's menu and in the empty sidebar. Attaches `window.modelet.newPipeline`; call `add` once.
+ * with a shortcut, also in Node-RED's menu and in the empty sidebar. Call `add` once.
  */
+import { findRuntime } from '../form.js';
 import { addNodes, commit, freeTop, openTab, widthOf } from './canvas.js';
 import { pipelineFlow } from './flow.js';
 import { makeForm } from './form.js';
@@ -54,13 +55,13 @@ async function fileOf({ call, source, task, file }) {
 }
 
 /** Draws a pipeline below all that is on the tab. Returns the id of its stage. */
-function draw(answers) {
+export function draw(answers) {
   const dirty = RED.nodes.dirty();
   const { tab, events } = openTab();
   const nodes = pipelineFlow(answers, {
     ...{ newId: () => RED.nodes.id(), widthOf, say: text, tab },
     ...{ left: 34, top: freeTop(tab), admin: `${location.origin}${location.pathname}`.replace(/\/$/, '') },
-    ...{ runtime: window.modelet.form.findRuntime({ z: tab }), broker: firstConfig('mqtt-broker') },
+    ...{ runtime: findRuntime({ z: tab }), broker: firstConfig('mqtt-broker') },
   });
   const stage = nodes.find(({ type }) => type === 'modelet-stage').id;
   commit([...events, addNodes(nodes)], dirty, [stage]);
@@ -110,13 +111,10 @@ function open() {
   });
 }
 
-function add() {
+export function add() {
   RED.actions.add(ACTION, open, { label: text('menu') });
   RED.keyboard.add('*', 'ctrl-alt-p', ACTION);
   RED.menu.addItem(MENU, { id: 'modelet-menu-new', label: text('menu'), onselect: ACTION });
   // Beside what makes flows, not behind the version of Node-RED.
   $('#modelet-menu-new').parent().insertAfter($('#menu-item-export').parent());
 }
-
-window.modelet = window.modelet || {};
-window.modelet.newPipeline = { add, draw };

@@ -1,4 +1,6 @@
 /** The form of *New pipeline*: questions of which the later ones depend on the earlier. */
+import { browse } from '../file-browser.js';
+import { baseName } from '../stage-file.js';
 import { codeFor } from './stages.js';
 
 const SOURCES = ['inline', 'file', 'python-code', 'python', 'onnx', 'module', 'task', 'remote'];
@@ -143,7 +145,7 @@ class CodeField {
 }
 
 function nameOf({ source, path, module, model }, text) {
-  const base = (of) => window.modelet.stageFile.baseName(of).replace(/\.\w+$/, '');
+  const base = (of) => baseName(of).replace(/\.\w+$/, '');
   if (['file', 'python', 'onnx'].includes(source)) return base(path);
   if (source === 'module') return module.replace(/(.)@.*$/, '$1');
   if (LANGUAGES[source]) return text('own');
@@ -187,7 +189,7 @@ export function makeForm(text) {
     answers,
     /** Call when it is in the page. */
     shown() {
-      window.modelet.fileBrowser.browse({ node: { _: stageText }, form: element });
+      browse({ node: { _: stageText }, form: element });
       element.on('change input', 'select, input', follow);
       follow();
       element.find('select').first().trigger('focus');

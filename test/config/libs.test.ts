@@ -1,33 +1,39 @@
 /** The modules of inline code: the dialog and the runtime agree on what is a module, and on what is a variable. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { createContext, runInContext } from 'node:vm';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import * as formats from '../../src/config/formats/module-names.ts';
 import { parseLibs } from '../../src/config/modules.ts';
 import type { ModuleBinding } from '../../src/config/stage-source.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 interface Dialog {
-  modelet: {
-    formats: typeof formats;
-    modules: { problemOf(libs: readonly ModuleBinding[]): { error: string } | null };
-  };
+  problemOf(libs: readonly ModuleBinding[]): { error: string } | null;
 }
 
-/** The script of the dialog, loaded with a Node-RED that allows everything. */
-function dialog(): Dialog['modelet']['modules'] {
-  const window = { modelet: { formats } } as Dialog;
-  const utils = { parseModuleList: () => [], checkModuleAllowed: () => true };
-  const RED = { events: { on: () => {} }, settings: { get: (_: string, otherwise: object) => otherwise }, utils };
-  const script = readFileSync(join(repositoryRoot, 'resources', 'modules-list.js'), 'utf8');
-  runInContext(script, createContext({ window, RED }));
-  return window.modelet.modules;
-}
+/** What the module of the dialog finds in its page, with a Node-RED that allows everything. */
+const PAGE = {
+  window: { modelet: { formats } },
+  RED: {
+    events: { on: () => {} },
+    settings: { get: (_: string, otherwise: object) => otherwise },
+    utils: { parseModuleList: () => [], checkModuleAllowed: () => true },
+  },
+};
 
 const { INLINE_NAMES } = formats;
-const { problemOf } = dialog();
+let problemOf: Dialog['problemOf'];
+
+before(async () => {
+  Object.assign(globalThis, PAGE);
+  const file = join(repositoryRoot, 'resources', 'modules-list.js');
+  ({ problemOf } = (await import(pathToFileURL(file).href)) as Dialog);
+});
+
+after(() => {
+  for (const name of Object.keys(PAGE)) Reflect.deleteProperty(globalThis, name);
+});
 
 function verdicts(libs: readonly ModuleBinding[]): [runtime: boolean, dialog: boolean] {
   try {

@@ -13,7 +13,6 @@ import { SidebarPage } from '../sidebar-page.ts';
 const session = sharedSession();
 
 declare const RED: { readonly nodes: { createCompleteNodeSet(): object[] } };
-declare const modelet: { readonly newPipeline: { draw(answers: object): string } };
 
 const DIALOG = '#modelet-new-pipeline';
 
@@ -110,9 +109,12 @@ test('no pipeline overlaps itself or another, whatever it is made of', async () 
       ...{ source, call, name: `a model with a name ${at}`, endpoint: `/model-${at}`, topic: `rooms/model-${at}` },
       ...{ task: 'image-classification', model: 'm', path: 'm', url: 'http://127.0.0.1:1', file: '', camera: '' },
     }));
-    await editor.page.evaluate((pipelines) => {
-      for (const answers of pipelines) modelet.newPipeline.draw(answers);
-    }, all);
+    const file = new URL('/resources/@modelet/node-red-pipeline/new-pipeline/dialog.js', editor.page.url()).href;
+    const drawAll = async ({ file, all }: { file: string; all: readonly object[] }): Promise<void> => {
+      const { draw } = (await import(file)) as { draw(answers: object): string };
+      for (const answers of all) draw(answers);
+    };
+    await editor.page.evaluate(drawAll, { file, all });
     await assertTidy(editor);
     const nodes = await editor.nodes();
     assert.equal(nodes.filter(({ type }) => type === 'modelet-stage').length, pairs.length);
