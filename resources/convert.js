@@ -3,9 +3,9 @@
  * the context menu of the canvas. The server reads the code and says what does not carry over. A converted node keeps its id,
  * place, group and wires, and one undo takes all back.
  */
-import { findRuntime } from './form.js';
 import { entries } from './new-pipeline/additions.js';
 import { defaultsOf } from './new-pipeline/canvas.js';
+import { runtimeFor } from './stage-runtime.js';
 
 const TARGETS = { function: 'modelet-stage', exec: 'modelet-stage', 'modelet-stage': 'function' };
 const ACTIONS = { function: 'modelets:function-to-stage', 'modelet-stage': 'modelets:stage-to-function' };
@@ -73,19 +73,6 @@ function withMarks(type, { properties, obstacles }) {
 function withMarksInPython(properties, obstacles) {
   const marks = obstacles.map((one) => `# modelet: ${reasonOf('exec', one)}\n`).join('');
   return properties.code === undefined ? properties : { ...properties, code: `${marks}${properties.code}` };
-}
-
-/** Returns the id of the runtime for a new stage, and the event that made it, if there was none. */
-function runtimeFor(node) {
-  const known = findRuntime(node);
-  if (known) return { id: known, events: [] };
-  const id = RED.nodes.id();
-  const values = defaultsOf('modelet-runtime');
-  RED.nodes.import([{ ...values, id, type: 'modelet-runtime', name: 'default' }], {
-    generateIds: false,
-    markChanged: true,
-  });
-  return { id, events: [{ t: 'add', nodes: [id] }] };
 }
 
 /** Replaces a node in the workspace. Returns the events that undo it. */

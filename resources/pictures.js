@@ -2,7 +2,7 @@
  * The pictures of the nodes "picture preview": below each node on the canvas, and in the sidebar. Asks Node-RED only for
  * pictures that are in sight. A picture is an SVG document, which a browser that shows it as an image runs no script of.
  */
-import { el, list, setShown, setText, text } from './sidebar-dom.js';
+import { el, list, setShown, setText, text, textButton } from './sidebar-dom.js';
 
 const TYPE = 'modelet-view';
 const SVG = 'http://www.w3.org/2000/svg';
@@ -59,10 +59,8 @@ function place(node, { address, width, height }) {
 
 /** Returns the figure of a node in the sidebar. */
 function makeFigure(reveal, { node }) {
-  const name = el('button', 'picture-name');
-  name.type = 'button';
+  const name = textButton('picture-name', '', () => reveal(node.id));
   name.title = text('picture.reveal');
-  name.addEventListener('click', () => reveal(node.id));
   const image = el('img', 'picture');
   const problem = el('div', 'picture-problem');
   const update = ({ node: { name: own }, picture }) => {

@@ -1,6 +1,6 @@
 /** The row of the sidebar that says which function nodes block Node-RED, with the button that makes a stage of such a node. */
 import { duration } from './figures.js';
-import { el, list, setShown, setText, text } from './sidebar-dom.js';
+import { el, list, setShown, setText, smallButton, text, textButton } from './sidebar-dom.js';
 
 /** Set in the browser by a user who does not want to see the row. */
 const HIDDEN_KEY = 'modelet-sidebar-no-blocking';
@@ -19,23 +19,13 @@ function convert(id) {
   RED.actions.invoke('modelets:function-to-stage');
 }
 
-function button(className, label, act) {
-  const element = el('button', className, label);
-  element.type = 'button';
-  element.classList.add('red-ui-button', 'red-ui-button-small');
-  element.addEventListener('click', act);
-  return element;
-}
-
 function makeRow({ id }, reveal) {
-  const words = el('button', 'blocking-text');
-  words.type = 'button';
-  words.addEventListener('click', () => reveal(drawn(id)?.id ?? id));
+  const words = textButton('blocking-text', '', () => reveal(drawn(id)?.id ?? id));
   const element = el(
     'li',
     'blocking-row',
     words,
-    button('blocking-convert', text('blocking.convert'), () => convert(id)),
+    smallButton('blocking-convert', text('blocking.convert'), () => convert(id)),
   );
   const update = ({ name, times, longestMs }) => {
     // Names come from users: they are not interpolated.
@@ -48,7 +38,7 @@ function makeRow({ id }, reveal) {
 /** `reveal(id)` shows a node on the canvas. */
 export function makeBlocking({ reveal }) {
   const rows = el('ul', 'blocking-rows');
-  const hide = button('blocking-hide', text('blocking.hide'), () => {
+  const hide = smallButton('blocking-hide', text('blocking.hide'), () => {
     RED.settings.setLocal(HIDDEN_KEY, 'true');
     setShown(element, false);
   });

@@ -96,6 +96,21 @@ export function button(className, iconName, title, onClick) {
   return element;
 }
 
+/** A button with words, which look like text. */
+export function textButton(className, words, onClick) {
+  const element = el('button', className, words);
+  element.type = 'button';
+  element.addEventListener('click', onClick);
+  return element;
+}
+
+/** A small button of Node-RED's. */
+export function smallButton(className, words, onClick) {
+  const element = textButton(className, words, onClick);
+  element.classList.add('red-ui-button', 'red-ui-button-small');
+  return element;
+}
+
 /** A curve of parts of a whole over the last minute; `draw` takes `[{at, part}]` and the time that is now, in ms. */
 export function curve() {
   const svg = document.createElementNS(SVG, 'svg');

@@ -1,6 +1,18 @@
 /** Draws the sections of the sidebar: runtimes with their pipelines, CPU cores, the slowest requests. */
 import { bytes, count, duration, percent } from './figures.js';
-import { el, icon, list, said, setKind, setShown, setStyle, setText, setTitle, text } from './sidebar-dom.js';
+import {
+  el,
+  icon,
+  list,
+  said,
+  setKind,
+  setShown,
+  setStyle,
+  setText,
+  setTitle,
+  text,
+  textButton,
+} from './sidebar-dom.js';
 import { makeStage } from './sidebar-stage.js';
 
 /** The parts of a request's time, in order. */
@@ -50,10 +62,8 @@ function makeFigure(key) {
 
 /** An HTTP-in node that leads to the runtime's stages, and whether it is compiled. */
 function makeEndpoint(context, { id }) {
-  const name = el('button', 'endpoint-name');
-  name.type = 'button';
+  const name = textButton('endpoint-name', '', () => context.reveal(id));
   name.title = text('endpoint.reveal');
-  name.addEventListener('click', () => context.reveal(id));
   const how = el('span', 'endpoint-how');
   const element = el('div', 'endpoint', name, how);
   const update = ({ method, path, reason }) => {

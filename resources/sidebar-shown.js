@@ -2,7 +2,7 @@
  * Decides what the sidebar shows, and in which order: only what is selected in the editor, if something of the pipelines
  * is, and what fails or takes the most time first.
  */
-import { el, setShown, setText, text } from './sidebar-dom.js';
+import { el, setShown, setText, smallButton, text } from './sidebar-dom.js';
 
 /** A stage is the slowest only if so many views in a row say so: else places would change again and again. */
 const STEADY_VIEWS = 5;
@@ -108,10 +108,7 @@ export class Selection {
 /** Says what is shown, and leads back to all. */
 export function makeFilterBar(selection) {
   const words = el('span', 'filter-text');
-  const all = el('button', 'filter-all', text('filter.all'));
-  all.type = 'button';
-  all.classList.add('red-ui-button', 'red-ui-button-small');
-  all.addEventListener('click', () => selection.clear());
+  const all = smallButton('filter-all', text('filter.all'), () => selection.clear());
   const element = el('div', 'filter', words, all);
   element.setAttribute('role', 'status');
   const update = (counts) => {

@@ -14,6 +14,7 @@ import {
   setText,
   setTitle,
   text,
+  textButton,
 } from './sidebar-dom.js';
 
 function kindOfWorker({ state, busy }) {
@@ -130,10 +131,8 @@ function makeBatches(history) {
 /** A version of the stage: what it gets at present, and the buttons that change that. */
 function makeVersion(context, { stage: id }) {
   const dot = el('span', 'dot');
-  const name = el('button', 'version-name');
-  name.type = 'button';
+  const name = textButton('version-name', '', () => context.reveal(id));
   name.title = text('stage.reveal');
-  name.addEventListener('click', () => context.reveal(id));
   const share = el('span', 'version-share');
   const drawn = el('span', 'version-drawn');
   const failed = el('span', 'version-failed');

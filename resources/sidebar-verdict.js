@@ -1,6 +1,6 @@
 /** Begins the sidebar: what is wrong in sentences with the buttons that help, and where items spend the most time. */
 import { duration } from './figures.js';
-import { el, list, said, setKind, setShown, setText, setTitle, text } from './sidebar-dom.js';
+import { el, list, said, setKind, setShown, setText, setTitle, smallButton, text, textButton } from './sidebar-dom.js';
 import { giveRuntimeToAll } from './stage-runtime.js';
 
 /** Number of sentences after the first that are never folded away: the stages have to stay in sight. */
@@ -8,12 +8,10 @@ const UNFOLDED = 1;
 
 /** A sentence that leads to its node, and its buttons. */
 function makeFinding(context, className) {
-  const sentence = el('button', className);
-  sentence.type = 'button';
+  let shown = { node: null };
+  const sentence = textButton(className, '', () => shown.node !== null && context.reveal(shown.node));
   const buttons = el('div', 'finding-actions');
   const element = el('div', 'finding', sentence, buttons);
-  let shown = { node: null };
-  sentence.addEventListener('click', () => shown.node !== null && context.reveal(shown.node));
   const showButtons = list(buttons, ({ kind }) => kind, makeAction(context));
   const update = (finding) => {
     shown = finding;
@@ -33,11 +31,8 @@ function mayDo(context, { kind }) {
 
 function makeAction(context) {
   return ({ kind }) => {
-    const element = el('button', 'finding-action', text(`finding.${kind}`));
-    element.type = 'button';
-    element.classList.add('red-ui-button', 'red-ui-button-small');
     let shown;
-    element.addEventListener('click', () => perform(context, shown));
+    const element = smallButton('finding-action', text(`finding.${kind}`), () => perform(context, shown));
     const update = (action) => {
       shown = action;
     };
@@ -68,14 +63,12 @@ export function makeVerdict(context) {
   const summary = el('summary');
   const folded = el('div', 'findings');
   const more = el('details', 'more', summary, folded);
-  const slowest = el('button', 'verdict-slowest');
-  slowest.type = 'button';
+  // The slowest stage's node in the view on display: the button leads to it.
+  let slowestNode = null;
+  const slowest = textButton('verdict-slowest', '', () => context.reveal(slowestNode));
   const element = el('div', 'verdict', first.element, others, more, slowest);
   const showOthers = listFindings(context, others);
   const showFolded = listFindings(context, folded);
-  // The slowest stage's node in the view on display: the button leads to it.
-  let slowestNode = null;
-  slowest.addEventListener('click', () => context.reveal(slowestNode));
   const update = ({ verdict, slowestStage, runtimes }) => {
     slowestNode = slowestStage;
     setKind(element, verdict.kind);

@@ -9,7 +9,7 @@ import * as additions from './new-pipeline/additions.js';
 import * as newPipeline from './new-pipeline/dialog.js';
 import { makePictures } from './pictures.js';
 import { makeBlocking } from './sidebar-blocking.js';
-import { button, el, list, setShown, setText, setTitle, text } from './sidebar-dom.js';
+import { button, el, list, setShown, setText, setTitle, text, textButton } from './sidebar-dom.js';
 import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
 import { makeFilterBar, Order, only, Selection } from './sidebar-shown.js';
 import { makeHistory } from './sidebar-stage.js';
@@ -140,10 +140,8 @@ function makeHeight() {
 /** Returns the buttons with which a user without a pipeline begins. */
 function makeBeginnings() {
   const button = (key, act) => {
-    const element = el('button', 'beginning', text(`empty.${key}`));
-    element.type = 'button';
+    const element = textButton('beginning', text(`empty.${key}`), act);
     element.classList.add('red-ui-button');
-    element.addEventListener('click', act);
     return element;
   };
   return el(

@@ -11,7 +11,8 @@ function findEvent(event, nodeId) {
 }
 
 /** As the dialog of a config node does it, with all defaults: it would leave the falsy ones out. */
-function addRuntime(definition) {
+function addRuntime() {
+  const definition = RED.nodes.getType(RUNTIME);
   const runtime = { id: RED.nodes.id(), _def: definition, type: RUNTIME, users: [], label: definition.label };
   for (const [property, { value }] of Object.entries(definition.defaults)) {
     runtime[property] = JSON.parse(JSON.stringify(value));
@@ -24,19 +25,26 @@ function addRuntime(definition) {
   return runtime.id;
 }
 
+/** Returns the id of the runtime for a stage, and the events that made it, if there was none. */
+export function runtimeFor(stage) {
+  const found = findRuntime(stage);
+  if (found) return { id: found, events: [] };
+  const id = addRuntime();
+  return { id, events: [{ t: 'add', nodes: [id] }] };
+}
+
 /** Gives a new stage its runtime, and makes a runtime if there is no runtime. */
 export function giveRuntime(stageId) {
-  const definition = RED.nodes.getType(RUNTIME);
   const stage = RED.nodes.node(stageId);
-  if (!definition || !stage || stage.runtime) return;
-  const found = findRuntime(stage);
-  stage.runtime = found || addRuntime(definition);
+  if (!RED.nodes.getType(RUNTIME) || !stage || stage.runtime) return;
+  const { id, events } = runtimeFor(stage);
+  stage.runtime = id;
   RED.nodes.updateConfigNodeUsers(stage);
   RED.editor.validateNode(stage);
   RED.events.emit('nodes:change', stage);
   RED.nodes.dirty(true);
   RED.view.redraw();
-  if (found) return;
+  if (events.length === 0) return;
   // One undo takes both back. The runtime comes first, so that a redo has it before the stage that refers to it.
   const event = findEvent(RED.history.peek(), stageId);
   if (event) event.nodes.unshift(stage.runtime);
@@ -49,9 +57,7 @@ export function giveRuntimeToAll() {
   const [first] = stages;
   if (!first) return 0;
   const dirty = RED.nodes.dirty();
-  const found = findRuntime(first);
-  const runtime = found || addRuntime(RED.nodes.getType(RUNTIME));
-  const events = found ? [] : [{ t: 'add', nodes: [runtime], dirty }];
+  const { id: runtime, events } = runtimeFor(first);
   for (const stage of stages) {
     events.push({ t: 'edit', node: stage, changed: stage.changed, changes: { runtime: stage.runtime }, dirty });
     Object.assign(stage, { runtime, changed: true, dirty: true });

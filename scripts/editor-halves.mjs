@@ -1,5 +1,6 @@
 // Makes the editor half of a node: the rows of its form, and what form.js needs for its defaults and validators, from
-// the schema of its type. A page of nodes/ has the order of the rows and the parts that are special:
+// the schema of its type. It also loads what all forms need. A page of nodes/ has the order of the rows and the parts that
+// are special:
 //
 //   <rows>name capacity</rows>                       rows of the usual form
 //   <row property="path"> ... </row>                 a row with a special part at its end
@@ -18,6 +19,10 @@ const FOR_EDITOR = [
   ...['type', 'default', 'enum', 'minimum', 'maximum'],
   ...['format', 'numeric', 'needed', 'refersTo', 'onlyIf'],
 ];
+/** What all forms need. */
+const HEAD = `<link rel="stylesheet" href="resources/@modelet/node-red-pipeline/form.css">
+<script type="module" src="resources/@modelet/node-red-pipeline/define-node.js"></script>
+`;
 const require = createRequire(import.meta.url);
 const WIDE = 'style="width: calc(100% - var(--modelet-indent))"';
 
@@ -81,7 +86,7 @@ export function editorHalf(page, type, { schemas, scriptOf, compiled, tasks, pre
     `(window.modelet.tables ??= {})['${type}'] = ${table};`,
     '</script>\n\n',
   ].join('\n');
-  return withRows.replace('<script type="text/html"', () => `${script}<script type="text/html"`);
+  return HEAD + withRows.replace('<script type="text/html"', () => `${script}<script type="text/html"`);
 }
 
 /** Returns the script that attaches the export of a CommonJS file to `window.modelet`. */

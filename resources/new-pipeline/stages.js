@@ -1,14 +1,16 @@
 /** The stage of a new pipeline by what a user has, and an input for its test button. Pure. */
 
+import { CODE as STARTS } from '../stage-start.js';
+
 /** Code to begin with: what `input` is depends on how the pipeline is called. */
 const CODE = {
   inline: {
-    payload: '// input is msg.payload; return the result\nreturn input;',
+    payload: STARTS.javascript.item,
     lines: '// input is a line of the file; return the result\nreturn { words: input.trim().split(/\\s+/).length };',
     picture: '// input is the picture, as a Buffer; return the result\nreturn { bytes: input.length };',
   },
   'python-code': {
-    payload: '# input is msg.payload; return the result\nreturn input',
+    payload: STARTS.python.item,
     lines: '# input is a line of the file; return the result\nreturn {"words": len(input.split())}',
     picture: '# input is the picture, as bytes; return the result\nreturn {"bytes": len(input)}',
   },

@@ -109,12 +109,11 @@ test('no pipeline overlaps itself or another, whatever it is made of', async () 
       ...{ source, call, name: `a model with a name ${at}`, endpoint: `/model-${at}`, topic: `rooms/model-${at}` },
       ...{ task: 'image-classification', model: 'm', path: 'm', url: 'http://127.0.0.1:1', file: '', camera: '' },
     }));
-    const file = new URL('/resources/@modelet/node-red-pipeline/new-pipeline/dialog.js', editor.page.url()).href;
-    const drawAll = async ({ file, all }: { file: string; all: readonly object[] }): Promise<void> => {
-      const { draw } = (await import(file)) as { draw(answers: object): string };
-      for (const answers of all) draw(answers);
-    };
-    await editor.page.evaluate(drawAll, { file, all });
+    const file = new URL('resources/@modelet/node-red-pipeline/new-pipeline/dialog.js', editor.page.url()).href;
+    // As text, because the compiler rewrites imports.
+    await editor.page.evaluate(
+      `import('${file}').then(({ draw }) => ${JSON.stringify(all)}.forEach((one) => draw(one)))`,
+    );
     await assertTidy(editor);
     const nodes = await editor.nodes();
     assert.equal(nodes.filter(({ type }) => type === 'modelet-stage').length, pairs.length);
