@@ -79,13 +79,13 @@ function receive(frame: Frame, channel: Channel): void {
 }
 
 function boot(settings: EngineBoot, channel: Channel): RunningEngine {
-  const taps = new Outbox('taps', () => channel);
-  const parts = new Outbox('parts', () => channel);
-  const outcomes = new Outbox('outcomes', () => {
+  const taps = new Outbox('taps', (frame) => channel.send(frame));
+  const parts = new Outbox('parts', (frame) => channel.send(frame));
+  const outcomes = new Outbox('outcomes', (frame) => {
     // Tapped values and parts must reach the server before the outcome of their request.
     taps.flush();
     parts.flush();
-    return channel;
+    channel.send(frame);
   });
   let statusDue = false;
   let lastStatusAt = 0;

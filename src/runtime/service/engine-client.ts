@@ -92,7 +92,7 @@ export class EngineClient {
       },
       clock,
     );
-    this.#outbox = new Outbox('submit', () => ({ send: (frame) => this.#send(frame) }));
+    this.#outbox = new Outbox('submit', (frame) => this.#send(frame));
   }
 
   get state(): ProcessStateTag {

@@ -14,22 +14,21 @@ type OutboxType = 'submit' | 'outcomes' | 'parts' | 'taps' | 'calls' | 'answers'
 
 export class Outbox {
   readonly #type: OutboxType;
-  readonly #channel: () => Pick<Channel, 'send'> | null;
+  readonly #send: Channel['send'];
   #items: WireItem[] = [];
   #bytes = 0;
   #flushing: NodeJS.Immediate | null = null;
 
-  /** @param channel called at each flush; if it returns null, because the channel has gone, the items are dropped. */
-  constructor(type: OutboxType, channel: () => Pick<Channel, 'send'> | null) {
+  constructor(type: OutboxType, send: Channel['send']) {
     this.#type = type;
-    this.#channel = channel;
+    this.#send = send;
   }
 
   add(item: WireItem): void {
     if (isLarge(item.payload)) {
       // A large item goes in its own frame, so that it delays no other item. Earlier items go first.
       this.flush();
-      this.#channel()?.send({ type: this.#type, items: [item] });
+      this.#send({ type: this.#type, items: [item] });
       return;
     }
     this.#items.push(item);
@@ -45,6 +44,6 @@ export class Outbox {
     const items = this.#items;
     this.#items = [];
     this.#bytes = 0;
-    this.#channel()?.send({ type: this.#type, items });
+    this.#send({ type: this.#type, items });
   }
 }

@@ -129,12 +129,11 @@ export function joinPayloads(
   if (parts.some(([, { codec }]) => codec !== CODEC.json)) {
     return encodePayload(Object.fromEntries(parts.map(([name, value]) => [name, decodePayload(value)])), options);
   }
-  const texts = parts.flatMap(([name, { bytes }], index) => {
-    return [Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`), bytes];
-  });
-  const bytes = Buffer.concat([...texts, Buffer.from(parts.length === 0 ? '{}' : '}')]);
-  if (bytes.byteLength > options.maxBytes) throw tooLarge(options, `${bytes.byteLength} bytes`);
-  return { codec: CODEC.json, bytes };
+  const texts = parts.flatMap(([name, { bytes }], index) => [
+    `${index === 0 ? '' : ','}${JSON.stringify(name)}:`,
+    bytes,
+  ]);
+  return joinTexts(['{', ...texts, '}'], options);
 }
 
 /**
@@ -181,8 +180,12 @@ export function joinItems(items: readonly Payload[], options: EncodeOptions): Pa
       options,
     );
   }
-  const texts = items.flatMap(({ bytes }, index) => [Buffer.from(index === 0 ? '[' : ','), bytes]);
-  const bytes = Buffer.concat([...texts, Buffer.from(items.length === 0 ? '[]' : ']')]);
+  const texts = items.flatMap(({ bytes }, index) => (index === 0 ? [bytes] : [',', bytes]));
+  return joinTexts(['[', ...texts, ']'], options);
+}
+
+function joinTexts(texts: readonly (string | Uint8Array)[], options: EncodeOptions): Payload {
+  const bytes = Buffer.concat(texts.map((text) => (typeof text === 'string' ? Buffer.from(text) : text)));
   if (bytes.byteLength > options.maxBytes) throw tooLarge(options, `${bytes.byteLength} bytes`);
   return { codec: CODEC.json, bytes };
 }

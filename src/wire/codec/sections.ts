@@ -13,7 +13,7 @@
  */
 import { types } from 'node:util';
 import { type Binary, binaryBytes, makeBinary } from './binaries.ts';
-import { type ByteBudget, padded } from './sizes.ts';
+import { type ByteBudget, padded, padding } from './sizes.ts';
 
 type Path = readonly (string | number)[];
 
@@ -139,10 +139,4 @@ function own(target: Record<string | number, unknown>, key: string | number): un
 
 function bigintOf(digits: string): bigint {
   return digits.startsWith('-') ? -BigInt(`0x${digits.slice(1)}`) : BigInt(`0x${digits}`);
-}
-
-const NOTHING = Buffer.alloc(8);
-
-function padding(length: number): Buffer {
-  return NOTHING.subarray(0, padded(length) - length);
 }

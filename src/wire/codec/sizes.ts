@@ -65,3 +65,10 @@ export class ByteBudget {
 export function padded(length: number): number {
   return Math.ceil(length / 8) * 8;
 }
+
+const ZEROS = Buffer.alloc(8);
+
+/** Returns the bytes that fill a length up to a multiple of 8. */
+export function padding(length: number): Buffer {
+  return ZEROS.subarray(0, padded(length) - length);
+}

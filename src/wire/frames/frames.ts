@@ -148,35 +148,24 @@ export const FRAME_TYPES = [
   'progress',
   'recalled',
 ] as const satisfies readonly Frame['type'][];
-const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
-  'submit',
-  'outcomes',
-  'batch',
-  'reply',
-  'taps',
-  'calls',
-  'answers',
-  'parts',
-  'recalled',
-] as const);
 
-/** Types of frames that travel in pieces if they hold a single large item. */
-const MAY_BE_LARGE: ReadonlySet<Frame['type']> = new Set([
-  'submit',
-  'outcomes',
-  'parts',
-  'taps',
-  'calls',
-  'answers',
-] as const);
+interface ItemLayout {
+  /** Whether a frame travels in pieces if it holds a single large item. */
+  readonly inPieces: boolean;
+  /** The field that its records have, of those that only one type of frame has. */
+  readonly field: FrameField | null;
+}
 
-const NUMBER_FIELDS: Readonly<Partial<Record<Frame['type'], FrameField>>> = {
-  submit: 'routeRef',
-  taps: 'stageRef',
-  recalled: 'stageRef',
-  parts: 'part',
-  reply: 'part',
-  batch: 'tenure',
+const ITEM_LAYOUTS: Readonly<Record<ItemFrame['type'], ItemLayout>> = {
+  submit: { inPieces: true, field: 'routeRef' },
+  outcomes: { inPieces: true, field: null },
+  parts: { inPieces: true, field: 'part' },
+  taps: { inPieces: true, field: 'stageRef' },
+  calls: { inPieces: true, field: null },
+  answers: { inPieces: true, field: null },
+  recalled: { inPieces: false, field: 'stageRef' },
+  batch: { inPieces: false, field: 'tenure' },
+  reply: { inPieces: false, field: 'part' },
 };
 
 /** Size of a frame's head, in bytes. */
@@ -191,7 +180,7 @@ export function isLarge({ bytes }: Payload): boolean {
 
 export function isLargeFrame(frame: Frame): boolean {
   if (!('items' in frame) || frame.items.length !== 1) return false;
-  return isLarge((frame.items[0] as WireItem).payload) && MAY_BE_LARGE.has(frame.type);
+  return isLarge((frame.items[0] as WireItem).payload) && ITEM_LAYOUTS[frame.type].inPieces;
 }
 
 export function cancelledIn(frame: Frame, cancelled: ReadonlySet<RequestNumber>): RequestNumber[] {
@@ -260,7 +249,7 @@ function encodeItems(frame: ItemFrame): Uint8Array[] {
     if ('runMs' in frame) head.writeDoubleLE(frame.runMs, 24);
     else if (room) head.writeDoubleLE(room.at, 24);
   };
-  return writeItems(frame.items, NUMBER_FIELDS[frame.type] ?? null, HEAD, fill, places);
+  return writeItems(frame.items, ITEM_LAYOUTS[frame.type].field, HEAD, fill, places);
 }
 
 /**
@@ -275,14 +264,15 @@ export function decodeFrame(frame: Buffer, readSlot: ReadSlot | null = null): Fr
   }
   if (type === undefined) throw malformed(`unknown type ${frame.readUInt8(5)}`);
   const jsonLength = frame.readUInt32LE(12);
-  if (!ITEM_TYPES.has(type)) {
+  const layout: ItemLayout | undefined = ITEM_LAYOUTS[type as ItemFrame['type']];
+  if (!layout) {
     if (HEAD + padded(jsonLength) !== frame.byteLength) throw malformed('its length is not that of its JSON');
     const body = parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength));
     return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
   }
   const [batch, number] = [frame.readDoubleLE(16), frame.readDoubleLE(24)];
   const readPlace = readSlot ? (at: number, length: number) => readSlot(batch, at, length) : noSlots;
-  const items = readItems(frame, NUMBER_FIELDS[type] ?? null, HEAD, frame.readUInt32LE(8), readPlace);
+  const items = readItems(frame, layout.field, HEAD, frame.readUInt32LE(8), readPlace);
   if (type !== 'batch') return { type, items, batch, runMs: number, runs: jsonLength } as ItemFrame;
   return { type, items, batch, room: jsonLength > 0 ? { at: number, bytes: jsonLength } : null };
 }

@@ -28,7 +28,7 @@ import {
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
-import { padded } from '../codec/sizes.ts';
+import { padded, padding } from '../codec/sizes.ts';
 
 /** Makes the error for bytes that are not a valid frame. */
 export function malformed(what: string): ModeletError {
@@ -180,14 +180,12 @@ function writePayloads(
       offset = writePadded(buffer, offset, bytes);
       continue;
     }
-    parts.push(buffer.subarray(written, offset), bytes, PAD.subarray(0, padded(bytes.byteLength) - bytes.byteLength));
+    parts.push(buffer.subarray(written, offset), bytes, padding(bytes.byteLength));
     written = offset;
   }
   parts.push(buffer.subarray(written, offset));
   return parts.filter((part) => part.byteLength > 0);
 }
-
-const PAD = Buffer.alloc(8);
 
 /** Size of a cost, in bytes. */
 const COST = 8;

@@ -5,7 +5,7 @@
  */
 import { closeSync, ftruncateSync, openSync, readSync, statfsSync, unlinkSync, writevSync } from 'node:fs';
 import { asError } from '../../core/errors.ts';
-import { padded } from '../codec/sizes.ts';
+import { padding } from '../codec/sizes.ts';
 
 /** File descriptor of the file in a worker. */
 export const SLOTS_FD = 4;
@@ -20,7 +20,6 @@ const SHARE = 0.5;
 const MOST_BYTES = 1024 ** 3;
 /** Most buffers in one system call. */
 const MOST_BUFFERS = 512;
-const PAD = Buffer.alloc(8);
 
 export class SlotFile {
   readonly fd: number;
@@ -42,10 +41,7 @@ export class SlotFile {
 
   /** Writes the payloads one behind the other, each padded to 8 bytes. Returns false if there is no memory for them. */
   write(payloads: readonly Uint8Array[], at: number): boolean {
-    const parts = payloads.flatMap((bytes) => {
-      const rest = padded(bytes.byteLength) - bytes.byteLength;
-      return rest > 0 ? [bytes, PAD.subarray(0, rest)] : [bytes];
-    });
+    const parts = payloads.flatMap((bytes) => [bytes, padding(bytes.byteLength)]);
     let end = at;
     for (let index = 0; index < parts.length; index += MOST_BUFFERS) {
       const some = parts.slice(index, index + MOST_BUFFERS);

@@ -17,7 +17,7 @@ import type { Launcher } from '../../../process/parent/launch.ts';
 import { type LifePhase, Supervisor } from '../../../process/parent/supervisor.ts';
 import { Outbox } from '../../../wire/channel/outbox.ts';
 import type { QueueBoot } from '../../../wire/frames/bodies.ts';
-import type { Frame, WireItem } from '../../../wire/frames/frames.ts';
+import type { WireItem } from '../../../wire/frames/frames.ts';
 import { decodeAnswer, encodeCall } from '../calls.ts';
 import type {
   Ack,
@@ -113,7 +113,7 @@ export class QueueClient implements WorkQueue {
       },
       clock,
     );
-    this.#outbox = new Outbox('calls', () => ({ send: (frame: Frame) => this.#supervisor.send(frame) }));
+    this.#outbox = new Outbox('calls', (frame) => this.#supervisor.send(frame));
     void spec.startAfter.then(() => this.#supervisor.start());
   }
 
