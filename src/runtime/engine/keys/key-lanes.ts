@@ -290,11 +290,8 @@ export class KeyLanes {
   #laneOf(key: number): Lane {
     const known = this.#lanes.get(key);
     if (known) return known;
-    const [none, nowhere] = [
-      { running: null, ready: null, idle: null },
-      { home: null, life: null, keeper: null },
-    ];
-    const lane: Lane = { key, waiting: new Fifo(), tenure: 0, ...none, ...nowhere };
+    const place = { home: null, tenure: 0, life: null, keeper: null };
+    const lane: Lane = { key, waiting: new Fifo(), running: null, ...place, ready: null, idle: null };
     this.#lanes.set(key, lane);
     return lane;
   }

@@ -5,21 +5,17 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { StageDefinition } from '../../../config/stage-definition.ts';
-import type { BatchWarning, LogRecord, ModeletDescription, StageStatus } from '../../../core/model.ts';
-
-interface DescriptionHost {
-  onDescribed(stage: number, description: ModeletDescription): void;
-  onLog(record: LogRecord): void;
-}
+import type { BatchWarning, ModeletDescription, StageStatus } from '../../../core/model.ts';
+import type { StageHost } from '../stage/stage-host.ts';
 
 export class Description {
-  readonly #host: DescriptionHost;
+  readonly #host: Pick<StageHost, 'onDescribed' | 'onLog'>;
   /** The description that the host was last given. */
   #told: ModeletDescription | null = null;
   /** The warning that was last logged. */
   #warned = '';
 
-  constructor(host: DescriptionHost) {
+  constructor(host: Pick<StageHost, 'onDescribed' | 'onLog'>) {
     this.#host = host;
   }
 

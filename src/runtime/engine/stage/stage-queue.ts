@@ -20,11 +20,6 @@ interface SentAway {
   readonly error: ModeletError;
 }
 
-interface MemoryCheck {
-  /** Whether the engine has memory for a request that has just come. */
-  hasMemory(item: Item): boolean;
-}
-
 export class StageQueue implements Iterable<Item>, BatchSource {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Number of items that must run alone. */
@@ -123,7 +118,7 @@ export class StageQueue implements Iterable<Item>, BatchSource {
     entry: boolean,
     definition: StageDefinition,
     meanRunMs: number,
-    host: MemoryCheck,
+    host: Pick<StageHost, 'hasMemory'>,
   ): SentAway | null {
     const { name, overflow } = definition;
     if (this.#keys && item.key === 0) return { item, error: noKey(definition) };

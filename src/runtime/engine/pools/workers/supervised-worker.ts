@@ -52,19 +52,13 @@ export interface WorkerHost<T extends WireItem> {
   onLog(worker: SupervisedWorker<T>, level: LogLevel, message: string): void;
 }
 
-type ProcessView = Pick<Supervisor, 'isReady' | 'processState' | 'pid' | 'lastError' | 'isStuck' | 'start' | 'hold'>;
-
-type WorkView = Pick<Workload<WireItem>, 'isAlone' | 'hasExample' | 'overdue' | 'runsSince' | 'limitRun'>;
-
 export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
   readonly index: number;
   readonly #host: WorkerHost<T>;
-  readonly #supervisor: Supervisor;
-  readonly #work: Workload<T>;
   /** Its process, or its next one. */
-  readonly process: ProcessView;
+  readonly process: Supervisor;
   /** The task of the process. */
-  readonly work: WorkView;
+  readonly work: Workload<T>;
   /** Reports of the present process. */
   #facts: WorkerFacts;
   #startError: Error | null = null;
@@ -74,16 +68,16 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     this.index = index;
     this.#host = host;
     this.#facts = new WorkerFacts(0);
-    this.#work = new Workload({
+    this.work = new Workload({
       clock: host.clock,
       concurrency: host.concurrency,
       runTimeoutMs: () => host.runTimeoutMs(),
       abandonedMs: () => this.#abandonedMs,
-      kill: (reason) => this.#supervisor.kill(reason),
+      kill: (reason) => this.process.kill(reason),
       onStuck: () => host.onStuck(this),
       onChange: () => host.stage.onChange(),
     });
-    this.#supervisor = new Supervisor(
+    this.process = new Supervisor(
       {
         startTimeoutMs: host.startTimeoutMs,
         startSetting: 'Start timeout',
@@ -105,8 +99,6 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
       },
       host.clock,
     );
-    this.process = this.#supervisor;
-    this.work = this.#work;
   }
 
   /** Reports of the present process; empty if none runs. */
@@ -155,7 +147,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
   }
 
   get load(): number {
-    return this.#work.batches + (this.#work.hasExample ? 1 : 0);
+    return this.work.batches + (this.work.hasExample ? 1 : 0);
   }
 
   /** Whether the worker could begin another batch or example now. */
@@ -177,47 +169,47 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
   }
 
   dispatch(batch: Batch<T>): void {
-    this.#work.add(batch);
+    this.work.add(batch);
     const { number, items, states } = batch;
     const sent = states ? items.map((item) => ({ ...item, meta: states.get(item) ?? item.meta })) : items;
-    this.#supervisor.recipient?.send({ type: 'batch', batch: number, items: sent });
+    this.process.recipient?.send({ type: 'batch', batch: number, items: sent });
   }
 
   /** Runs an example. The worker must have a place; the run limit of batches applies. */
   tryExample(example: number, deadline: Deadline): void {
-    this.#work.addExample(example, deadline);
-    this.#supervisor.send({ type: 'try', body: { example, deadline } });
+    this.work.addExample(example, deadline);
+    this.process.send({ type: 'try', body: { example, deadline } });
   }
 
   cancel(ids: readonly RequestNumber[]): void {
-    if (this.#work.batches === 0) return;
-    this.#supervisor.send({ type: 'cancel', body: ids });
-    this.#work.cancelled(ids);
+    if (this.work.batches === 0) return;
+    this.process.send({ type: 'cancel', body: ids });
+    this.work.cancelled(ids);
   }
 
   /** Lets the worker finish its batches, and kills it at the deadline. Resolves when the worker has ended. */
   close(deadline: Deadline): Promise<void> {
     const teardownBy = this.#host.clock.now() + TEARDOWN_MS;
-    const ended = this.#supervisor.close(this.#work.batches === 0 ? Math.min(deadline, teardownBy) : deadline);
-    this.#work.limitRun();
+    const ended = this.process.close(this.work.batches === 0 ? Math.min(deadline, teardownBy) : deadline);
+    this.work.limitRun();
     return ended;
   }
 
   /** How long a batch without callers may run, in ms; null: the user's limit decides. */
   get #abandonedMs(): number | null {
     if (this.#host.runTimeoutMs() > 0) return null;
-    return this.#supervisor.isClosed ? RETIRED_MS : Math.max(this.#host.abandonedMs, this.#facts.startMs);
+    return this.process.isClosed ? RETIRED_MS : Math.max(this.#host.abandonedMs, this.#facts.startMs);
   }
 
   #receive(frame: Frame): void {
-    if (frame.type === 'log') this.#supervisor.log(frame.body.level, shortened(frame.body.message));
+    if (frame.type === 'log') this.process.log(frame.body.level, shortened(frame.body.message));
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
     else if (frame.type === 'reply') this.#replied(frame);
     else if (frame.type === 'progress') this.#progressed(frame.body);
     else if (frame.type === 'began') {
       const { batch } = frame.body;
-      if (!this.#work.began(batch)) this.#violated(`worker began batch ${batch}, which it did not have`);
+      if (!this.work.began(batch)) this.#violated(`worker began batch ${batch}, which it did not have`);
     } else if (frame.type === 'loaded') this.#wasLoaded(frame.body);
     else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
   }
@@ -242,13 +234,13 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
 
   #sentPart(part: WireItem): void {
     const { id } = part;
-    const item = this.#work.runningItem(id);
+    const item = this.work.runningItem(id);
     if (!item) this.#violated(`worker sent a part of request ${id}, which it did not have`);
-    else this.#host.stage.onPart(item, part, (parts) => this.#supervisor.send({ type: 'taken', body: [[id, parts]] }));
+    else this.#host.stage.onPart(item, part, (parts) => this.process.send({ type: 'taken', body: [[id, parts]] }));
   }
 
   #replied(reply: Extract<Frame, { type: 'reply' }>): void {
-    const batch = this.#work.answered(reply.batch, reply.items.length);
+    const batch = this.work.answered(reply.batch, reply.items.length);
     if (!batch) {
       this.#violated(`worker answered batch ${reply.batch}, which it did not have`);
       return;
@@ -256,16 +248,16 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     this.#facts.batchesRun += 1;
     this.#host.stage.onReply(batch, reply.items, reply, this.index);
     this.#host.onAnswered(this);
-    if (this.#work.batches === 0 && this.#supervisor.isClosed) void this.close(Number.POSITIVE_INFINITY);
+    if (this.work.batches === 0 && this.process.isClosed) void this.close(Number.POSITIVE_INFINITY);
   }
 
   #tried(example: number, error: string | null): void {
-    if (!this.#work.tried(example)) this.#violated(`worker answered example ${example}, which it did not run`);
+    if (!this.work.tried(example)) this.#violated(`worker answered example ${example}, which it did not run`);
     else this.#host.onTried(error === null ? null : decodeModeletError(Buffer.from(error, 'base64'), 'protocol_error'));
   }
 
   #violated(message: string): void {
-    this.#supervisor.kill(new ModeletError('protocol_error', message));
+    this.process.kill(new ModeletError('protocol_error', message));
   }
 
   #lost(error: Error, phase: LifePhase): void {
@@ -276,7 +268,7 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     // The pool logs failed starts, since all workers of a stage may fail again and again for the same reason.
     else if (phase === 'serving') this.#host.onLog(this, 'error', `died: ${error.message}`);
     this.#facts = new WorkerFacts(0);
-    this.#host.onLost(this, { ...this.#work.lost(error), error, phase, cause: causeOf(error, phase) });
+    this.#host.onLost(this, { ...this.work.lost(error), error, phase, cause: causeOf(error, phase) });
   }
 }
 

@@ -1,12 +1,35 @@
-/** The batches and the example that one worker has, and the limits for how long they may run. */
+/**
+ * The batches and the example that one worker has, and how long they may run. With a limit of the user's, by that alone.
+ * Without one, by the callers: a run that goes on for long after its last caller has gone will hardly end, and keeps its
+ * worker from others. A retired worker, which has no other work left, ends soon after they have gone.
+ */
 import type { Clock, Deadline, Timer } from '../../../../core/clock.ts';
 import type { RequestNumber } from '../../../../core/model.ts';
 import type { WireItem } from '../../../../wire/frames/frames.ts';
 import { type Batch, type Loss, RunTimeout } from '../pool.ts';
 
-export interface WorkloadHost extends Omit<RunLimitHost, 'runs'> {
+/** A run without callers is displayed after this time, in ms: most end sooner. */
+const SHOWN_AFTER_MS = 1000;
+
+interface WorkloadHost {
+  readonly clock: Clock;
   /** Number of batches that the worker runs at a time. */
   readonly concurrency: number;
+  /** The limit that the user has set, in ms; 0 means none. */
+  runTimeoutMs(): number;
+  /** How long a run may go on without a caller, in ms; null: as long as the user's limit lets it. */
+  abandonedMs(): number | null;
+  kill(reason: RunTimeout): void;
+  /** A run goes on for too long without a caller, beside others that callers wait for. Called once per worker. */
+  onStuck(): void;
+  onChange(): void;
+}
+
+interface TimedRun {
+  /** Time at which the worker began the run; until then, the time since which it could have. */
+  readonly startedAt: number;
+  /** Time since which no caller waits for the run; absent while one does. */
+  readonly abandonedAt?: number;
 }
 
 interface Example {
@@ -18,16 +41,21 @@ interface Example {
 
 export class Workload<T extends WireItem> {
   readonly #host: WorkloadHost;
-  readonly #limit: RunLimit;
   /** Batches that the worker has begun, in that order. */
   readonly #running: Batch<T>[] = [];
   /** Batches that the worker has not begun, in the order sent. */
   readonly #waiting: Batch<T>[] = [];
   #example: Example | null = null;
+  /** Fires when a run is over a limit, or is to be displayed. */
+  #timer: Timer | null = null;
+  /** Runs that had begun by this time were over the limit when it ended the worker. */
+  #overSince = 0;
+  /** Cancelled requests of the batches that the worker has. */
+  #cancelled: Set<RequestNumber> = new Set();
+  #isStuck = false;
 
   constructor(host: WorkloadHost) {
     this.#host = host;
-    this.#limit = new RunLimit({ ...host, runs: () => this.#runs });
   }
 
   /** Whether the worker begins the next batch as soon as it has answered one, and does not say so. */
@@ -55,19 +83,20 @@ export class Workload<T extends WireItem> {
 
   /** Number of batches that the worker runs although no caller has waited for them for a while. */
   get overdue(): number {
-    return this.#limit.overdue;
+    const latest = this.#host.clock.now() - SHOWN_AFTER_MS;
+    return this.#runs.filter((run) => (aloneSince(run) ?? Number.POSITIVE_INFINITY) <= latest).length;
   }
 
   add(batch: Batch<T>): void {
     if (this.#beginsByItself && this.#running.length === 0) this.#running.push(batch);
     else this.#waiting.push(batch);
-    this.#limit.begin();
+    if (!this.#timer) this.limitRun();
   }
 
   addExample(example: number, deadline: Deadline): void {
     const startedAt = this.#host.clock.now();
     this.#example = { example, hasBegun: this.#beginsByItself, startedAt, abandonedAt: deadline };
-    this.#limit.begin();
+    if (!this.#timer) this.limitRun();
   }
 
   /** Notes that the worker has begun a batch, or with null its example; returns false if the worker did not have it. */
@@ -79,7 +108,7 @@ export class Workload<T extends WireItem> {
     begun.startedAt = this.#host.clock.now();
     if (batch) this.#running.push(batch);
     else if (this.#example) this.#example.hasBegun = true;
-    this.#limit.begin();
+    if (!this.#timer) this.limitRun();
     return true;
   }
 
@@ -93,7 +122,7 @@ export class Workload<T extends WireItem> {
     const batch = this.#running.find((running) => running.number === number);
     if (batch?.items.length !== replies) return null;
     this.#running.splice(this.#running.indexOf(batch), 1);
-    this.#limit.replied(this.#all);
+    if (this.#cancelled.size > 0) this.#forgetCancelled();
     const [following] = this.#waiting;
     if (following) following.startedAt = this.#host.clock.now();
     if (following && this.#beginsByItself) this.#running.push(...this.#waiting.splice(0, 1));
@@ -107,18 +136,27 @@ export class Workload<T extends WireItem> {
     return true;
   }
 
+  /** Notes cancelled requests. A batch of which all are cancelled has no caller. */
   cancelled(ids: readonly RequestNumber[]): void {
-    this.#limit.cancelled(ids, this.#all);
+    for (const id of ids) this.#cancelled.add(id);
+    for (const batch of this.#all) {
+      if (batch.abandonedAt !== undefined || !batch.items.every(({ id }) => this.#cancelled.has(id))) continue;
+      batch.abandonedAt = this.#host.clock.now();
+      this.limitRun();
+    }
   }
 
-  /** Applies the current run limit to the batches that run. */
+  /** Sets the timer by the present runs and limits. */
   limitRun(): void {
-    this.#limit.set();
+    this.#timer?.cancel();
+    const at = this.#nextLook();
+    // If this process was busy, the worker's answer may be unread; the event loop reads it before the immediate runs.
+    this.#timer = at === null ? null : this.#host.clock.at(at, () => void setImmediate(() => this.#look()));
   }
 
   /** Takes out all that the worker has, because its process has died. */
   lost(error: Error): Omit<Loss<T>, 'error' | 'phase' | 'cause'> {
-    const wasOver = (batch: Batch<T>): boolean => error instanceof RunTimeout && this.#limit.wasOver(batch);
+    const wasOver = (batch: Batch<T>): boolean => error instanceof RunTimeout && batch.startedAt <= this.#overSince;
     const running = this.#running.splice(0);
     const loss = {
       overrun: itemsOf(running.filter(wasOver)),
@@ -127,7 +165,9 @@ export class Workload<T extends WireItem> {
       trying: this.hasExample,
     };
     this.#example = null;
-    this.#limit.ended();
+    this.#isStuck = false;
+    this.#cancelled.clear();
+    this.limitRun();
     return loss;
   }
 
@@ -145,106 +185,17 @@ export class Workload<T extends WireItem> {
     const batches = hasBegun ? this.#running : this.#waiting.slice(0, 1);
     return example && (!hasBegun || example.hasBegun) ? [...batches, example] : batches;
   }
-}
 
-function itemsOf<T extends WireItem>(batches: readonly Batch<T>[]): T[] {
-  return batches.flatMap(({ items }) => items);
-}
-
-/** A run without callers is displayed after this time, in ms: most end sooner. */
-const SHOWN_AFTER_MS = 1000;
-
-interface TimedRun {
-  /** Time at which the worker began the run; until then, the time since which it could have. */
-  readonly startedAt: number;
-  /** Time since which no caller waits for the run; absent while one does. */
-  readonly abandonedAt?: number;
-}
-
-interface RunLimitHost {
-  readonly clock: Clock;
-  /** The runs that keep the worker busy. */
-  runs(): readonly TimedRun[];
-  /** The limit that the user has set, in ms; 0 means none. */
-  runTimeoutMs(): number;
-  /** How long a run may go on without a caller, in ms; null: as long as the user's limit lets it. */
-  abandonedMs(): number | null;
-  kill(reason: RunTimeout): void;
-  /** A run goes on for too long without a caller, beside others that callers wait for. Called once per worker. */
-  onStuck(): void;
-  onChange(): void;
-}
-
-/**
- * Limits how long a worker runs one batch or example. With a limit of the user's, by that alone. Without one, by the
- * callers: a run that goes on for long after its last caller has gone will hardly end, and keeps its worker from others.
- * A retired worker, which has no other work left, ends soon after they have gone.
- */
-class RunLimit {
-  readonly #host: RunLimitHost;
-  #timer: Timer | null = null;
-  /** Runs that had begun by this time were over the limit when it ended the worker. */
-  #overSince = 0;
-  /** Cancelled requests of the batches that the worker has. */
-  #cancelled: Set<RequestNumber> = new Set();
-  #isStuck = false;
-
-  constructor(host: RunLimitHost) {
-    this.#host = host;
-  }
-
-  /** Number of runs that go on although no caller waits for them. */
-  get overdue(): number {
-    const latest = this.#host.clock.now() - SHOWN_AFTER_MS;
-    return this.#host.runs().filter((run) => (aloneSince(run) ?? Number.POSITIVE_INFINITY) <= latest).length;
-  }
-
-  /** Whether a run was over the limit because of which the worker was killed. */
-  wasOver({ startedAt }: Pick<TimedRun, 'startedAt'>): boolean {
-    return startedAt <= this.#overSince;
-  }
-
-  /** Sets the timer unless it is set. Call when the worker has got or begun a run. */
-  begin(): void {
-    if (!this.#timer) this.set();
-  }
-
-  /** Sets the timer by the present runs and limits. */
-  set(): void {
-    this.#timer?.cancel();
-    const at = this.#nextLook();
-    // If this process was busy, the worker's answer may be unread; the event loop reads it before the immediate runs.
-    this.#timer = at === null ? null : this.#host.clock.at(at, () => void setImmediate(() => this.#look()));
-  }
-
-  /** Notes cancelled requests. A batch of which all are cancelled has no caller. @param batches those of the worker */
-  cancelled(ids: readonly RequestNumber[], batches: readonly Batch[]): void {
-    for (const id of ids) this.#cancelled.add(id);
-    for (const batch of batches) {
-      if (batch.abandonedAt !== undefined || !batch.items.every(({ id }) => this.#cancelled.has(id))) continue;
-      batch.abandonedAt = this.#host.clock.now();
-      this.set();
-    }
-  }
-
-  /** Call when the worker has answered a batch, with those that it has left. */
-  replied(batches: readonly Batch[]): void {
-    if (this.#cancelled.size === 0) return;
-    const left = batches.flatMap(({ items }) => items.map(({ id }) => id));
+  /** Forgets the cancelled requests of batches that the worker has answered. */
+  #forgetCancelled(): void {
+    const left = this.#all.flatMap(({ items }) => items.map(({ id }) => id));
     this.#cancelled = new Set(left.filter((id) => this.#cancelled.has(id)));
-    this.set();
-  }
-
-  /** Call when the worker's process has ended. */
-  ended(): void {
-    this.#isStuck = false;
-    this.#cancelled.clear();
-    this.set();
+    this.limitRun();
   }
 
   #nextLook(): Deadline | null {
     const now = this.#host.clock.now();
-    const times = this.#host.runs().flatMap((run) => {
+    const times = this.#runs.flatMap((run) => {
       const since = aloneSince(run);
       return since === null || since + SHOWN_AFTER_MS <= now ? [] : [since + SHOWN_AFTER_MS];
     });
@@ -274,13 +225,13 @@ class RunLimit {
       this.#host.onStuck();
     }
     this.#host.onChange();
-    this.set();
+    this.limitRun();
   }
 
   /** When a run exceeds the user's limit; null if there is no limit, or no run. */
   #overAt(): Deadline | null {
     const runTimeoutMs = this.#host.runTimeoutMs();
-    const runs = this.#host.runs();
+    const runs = this.#runs;
     if (runTimeoutMs === 0 || runs.length === 0) return null;
     return Math.min(...runs.map(({ startedAt }) => startedAt)) + runTimeoutMs;
   }
@@ -299,11 +250,15 @@ class RunLimit {
   #abandonedEnds(): (Deadline | null)[] {
     const abandonedMs = this.#host.abandonedMs();
     if (abandonedMs === null) return [];
-    return this.#host.runs().map((run) => {
+    return this.#runs.map((run) => {
       const since = aloneSince(run);
       return since === null ? null : since + abandonedMs;
     });
   }
+}
+
+function itemsOf<T extends WireItem>(batches: readonly Batch<T>[]): T[] {
+  return batches.flatMap(({ items }) => items);
 }
 
 /** Returns the time since which the worker runs a batch without a caller; null if it has one. */
