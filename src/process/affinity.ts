@@ -39,23 +39,32 @@ export interface ResolvedPin {
    * would inherit its parent's, but must get all cores back.
    */
   readonly cpus: readonly number[] | null;
-  /** Cores of the pin that are not granted, or all if pinning is not possible. The pin is applied only if empty. */
+  /** Cores of the pin that are not granted, or all if pinning is not possible. */
   readonly missing: readonly number[];
+  /** The pin if none of its cores is missing; otherwise null. */
+  readonly applied: Pin;
 }
 
 export function resolvePin(pin: Pin, allowed: readonly number[], taskset: boolean): ResolvedPin {
-  if (!taskset) return { cpus: null, missing: pin ?? [] };
-  const missing = pin?.filter((cpu) => !allowed.includes(cpu)) ?? [];
-  return { cpus: pin && missing.length === 0 ? pin : allowed, missing };
+  const missing = pin?.filter((cpu) => !taskset || !allowed.includes(cpu)) ?? [];
+  const applied = missing.length > 0 ? null : pin;
+  return { cpus: taskset ? (applied ?? allowed) : null, missing, applied };
 }
 
-/** Returns the warning that a pin was not applied, for badges and logs. */
-export function pinWarning(who: string, missing: readonly number[], allowed: readonly number[]): string {
-  return `${pinProblem(who, missing, allowed)}, running unpinned`;
+/**
+ * Returns what is wrong with pins that are not applied, for badges and logs.
+ * @param isStrict whether nothing runs without its pin
+ */
+export function pinFaults(
+  pins: readonly (readonly [who: string, missing: readonly number[]])[],
+  allowed: readonly number[],
+  isStrict: boolean,
+): string[] {
+  const faulty = pins.filter(([, missing]) => missing.length > 0);
+  return faulty.map(([who, missing]) => `${pinProblem(who, missing, allowed)}${isStrict ? '' : ', running unpinned'}`);
 }
 
-/** Returns a description of what is wrong with a pin. */
-export function pinProblem(who: string, missing: readonly number[], allowed: readonly number[]): string {
+function pinProblem(who: string, missing: readonly number[], allowed: readonly number[]): string {
   // If every core is allowed, the pin failed because processes cannot be pinned here.
   if (allowed.length === 0 || missing.every((cpu) => allowed.includes(cpu)))
     return `${who}: processes cannot be pinned to cores here`;

@@ -70,18 +70,14 @@ export class LastingFailure extends Error {
   }
 }
 
-/** Wraps an error of loading in a `LastingFailure`, or returns it unchanged if a retry may succeed. */
-export function loadFailure(error: Error, files: readonly TouchedFile[] = []): Error {
-  return isLasting(error) ? new LastingFailure(error, files) : error;
-}
-
 /**
- * Returns the failure of a start, whose message names a file of which only Git's pointer is there.
+ * Wraps the error of a start in a `LastingFailure` unless a retry may succeed. Its message then names a file of which only
+ * Git's pointer is there.
  * @param loading as in `StateReport`
  */
 export function startFailure(error: Error, loading: boolean, files: readonly TouchedFile[]): Error {
   const [pointer] = pointersIn(files);
-  if (pointer === undefined) return loading ? loadFailure(error, files) : error;
+  if (pointer === undefined) return loading && isLasting(error) ? new LastingFailure(error, files) : error;
   error.message = `${pointer} (${error.message})`;
   return new LastingFailure(error, files);
 }

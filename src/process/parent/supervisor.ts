@@ -23,7 +23,7 @@ import {
   type Traffic,
 } from './child.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
+import { asThrown, LastingFailure, startFailure } from './start-failure.ts';
 import { StartLimit } from './start-limit.ts';
 
 /** Phase in which a process ended: a failed start, a death in service, or a requested end. */
@@ -223,7 +223,7 @@ export class Supervisor {
     try {
       return this.#process.launch(events);
     } catch (thrown) {
-      return new NeverStarted(loadFailure(asError(thrown)), events);
+      return new NeverStarted(startFailure(asError(thrown), true, []), events);
     }
   }
 

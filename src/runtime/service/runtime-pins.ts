@@ -2,7 +2,7 @@
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { formatCpus } from '../../config/formats/pins.ts';
 import type { LogRecord } from '../../core/model.ts';
-import { allowedCpus, pinProblem, pinProcess, pinWarning, resolvePin } from '../../process/affinity.ts';
+import { allowedCpus, pinFaults, pinProcess, resolvePin } from '../../process/affinity.ts';
 import type { Launcher } from '../../process/parent/launch.ts';
 
 /** The cores and launch helpers of this machine, read before any process was pinned. */
@@ -62,11 +62,9 @@ export class RuntimePins {
   constructor(config: RuntimeConfig, { allowedCpus, launcher }: Machine, log: (record: LogRecord) => void) {
     const engine = resolvePin(config.engineCpus, allowedCpus, launcher.taskset);
     const server = resolvePin(config.serverCpus, allowedCpus, launcher.taskset);
-    const say = config.strictPins ? pinProblem : pinWarning;
-    const warn = (who: string, missing: readonly number[]): string[] =>
-      missing.length > 0 ? [say(who, missing, allowedCpus)] : [];
+    const pins = [['engine', engine.missing] as const, ['Node-RED', server.missing] as const];
     this.engine = engine.cpus;
-    this.warnings = [...warn('engine', engine.missing), ...warn('Node-RED', server.missing)];
+    this.warnings = pinFaults(pins, allowedCpus, config.strictPins);
     this.barred = config.strictPins && this.warnings.length > 0 ? this.warnings.join('; ') : null;
     this.#server = config.serverCpus && server.cpus;
     this.#log = log;

@@ -4,7 +4,7 @@ import type { ModeletDefinition, StageDefinition } from '../../../config/stage-d
 import type { Clock } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import type { Pin, WorkerPlacement } from '../../../core/model.ts';
-import { pinProblem, pinWarning, resolvePin } from '../../../process/affinity.ts';
+import { pinFaults, resolvePin } from '../../../process/affinity.ts';
 import type { Child, ChildEvents } from '../../../process/parent/child.ts';
 import { startProcessWorker } from '../../../process/parent/worker-launch.ts';
 import type { EngineBoot } from '../../../wire/frames/bodies.ts';
@@ -36,15 +36,11 @@ export class WorkerFactory {
     this.#modelet = modelet;
     this.#boot = boot;
     this.#clock = clock;
-    const unpinned = modelet.workers.flatMap((_, index) => {
-      const { missing } = this.#pin(index);
-      return missing.length > 0 ? [{ who: `worker ${index}`, missing }] : [];
-    });
-    const inWords = (say: typeof pinProblem): string[] =>
-      unpinned.map(({ who, missing }) => say(who, missing, boot.allowedCpus));
-    const refused = boot.strictPins && unpinned.length > 0;
-    this.refusal = refused ? new ModeletError('config_invalid', inWords(pinProblem).join('; ')) : null;
-    this.pinWarnings = refused ? [] : inWords(pinWarning);
+    const pins = modelet.workers.map((_, index) => [`worker ${index}`, this.#pin(index).missing] as const);
+    const faults = pinFaults(pins, boot.allowedCpus, boot.strictPins);
+    const isRefused = boot.strictPins && faults.length > 0;
+    this.refusal = isRefused ? new ModeletError('config_invalid', faults.join('; ')) : null;
+    this.pinWarnings = isRefused ? [] : faults;
   }
 
   /** Takes over the same modelet with another number of workers. */
@@ -74,10 +70,11 @@ export class WorkerFactory {
   launch(index: number, events: ChildEvents): Child {
     this.#launches[index] = (this.#launches[index] ?? 0) + 1;
     const { isolation, heapMb, concurrency } = this.#modelet;
+    const { cpus, applied } = this.#pin(index);
     const spec = {
       launcher: this.#boot.launcher,
-      cpus: this.#pin(index).cpus,
-      pin: this.appliedPin(index),
+      cpus,
+      pin: applied,
       env: this.#placement(index).env,
       heapMb,
     };
@@ -104,7 +101,7 @@ export class WorkerFactory {
 
   /** Returns the cores that a worker is really pinned to, or null if it is not pinned. */
   appliedPin(index: number): Pin {
-    return this.#pin(index).missing.length > 0 ? null : this.#placement(index).cpus;
+    return this.#pin(index).applied;
   }
 
   #placement(index: number): WorkerPlacement {

@@ -247,8 +247,7 @@ export function startAlone(
 ): Child {
   const { workers, ...modelet } = definition;
   const { cpus: pin, env } = workers[worker % workers.length] as WorkerPlacement;
-  const { cpus, missing } = resolvePin(pin, allowedCpus, launcher.taskset);
-  const applied = missing.length > 0 ? null : pin;
+  const { cpus, applied } = resolvePin(pin, allowedCpus, launcher.taskset);
   const child = startProcessWorker({ launcher, cpus, pin: applied, env, heapMb }, definition, events, clock);
   child.send({ type: 'load', body: { stage, worker, cpus: applied, maxPayloadBytes, batchSize, modelet } });
   return child;
