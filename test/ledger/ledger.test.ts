@@ -230,7 +230,7 @@ test('a tap reaches only the caller of an open request', () => {
 
 test('the ledger counts a refusal before opening under its code, and every code starts at zero', () => {
   const ledger = newLedger(1, new FakeClock());
-  ledger.countRefused('payload_too_large');
+  ledger.countFailed('payload_too_large');
   assert.equal(ledger.read().counts.payload_too_large, 1);
   assert.equal(ledger.read().counts.cancelled, 0);
   assert.equal(ledger.read().counts.ok, 0);

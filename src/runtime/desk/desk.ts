@@ -182,7 +182,7 @@ export class Desk<Entry> {
 
   /** Counts a request that failed before it could be submitted. */
   countRefused(error: Pick<ModeletError, 'code' | 'message'>): void {
-    this.#ledger.countRefused(error.code);
+    this.#ledger.countFailed(error.code);
     this.failedRequests.note(error, this.#clock.now());
   }
 

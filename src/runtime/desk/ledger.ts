@@ -91,7 +91,7 @@ export class Ledger<C extends Caller = Caller> {
    */
   open(caller: C, deadline: Deadline, patient: boolean, places = 1): RequestNumber {
     if (this.#open.size + places > this.capacity && !patient) {
-      this.#countError('capacity_exceeded');
+      this.countFailed('capacity_exceeded');
       const full = `${this.#open.size} requests are open, the runtime's capacity`;
       const short = `${this.#open.size} of ${this.capacity} requests are open: there is no room for ${places} rows`;
       throw new ModeletError('capacity_exceeded', places > 1 ? short : full, { retryAfterSeconds: 1 });
@@ -125,7 +125,7 @@ export class Ledger<C extends Caller = Caller> {
     this.#open.delete(id);
     request.timer?.cancel();
     if (outcome.ok) this.#ok += 1;
-    else this.#countError(outcome.error.code);
+    else this.countFailed(outcome.error.code);
     const at = this.#clock.now();
     this.#durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
     const settlement = { outcome, timings, gathered };
@@ -163,9 +163,10 @@ export class Ledger<C extends Caller = Caller> {
     for (const { id } of chosen) this.settle(id, { ok: false, error: makeError() });
   }
 
-  /** Counts a request that was refused before it was opened. */
-  countRefused(code: ErrorCode): void {
-    this.#countError(code);
+  /** Counts a request that has failed, or was refused before it was opened. */
+  countFailed(code: ErrorCode): void {
+    this.#errors[code] += 1;
+    this.#watcher.onFailed(code);
   }
 
   /** Resolves when no request is open, or at `limit`. */
@@ -178,11 +179,6 @@ export class Ledger<C extends Caller = Caller> {
         resolve();
       });
     });
-  }
-
-  #countError(code: ErrorCode): void {
-    this.#errors[code] += 1;
-    this.#watcher.onFailed(code);
   }
 
   #tell(caller: C, call: (caller: C) => void): void {

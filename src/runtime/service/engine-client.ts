@@ -8,9 +8,8 @@ import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { retrySeconds } from '../../core/figures.ts';
 import type { LogRecord, Payload, RequestNumber, StageAction } from '../../core/model.ts';
-import type { ByteCounts, EngineDeaths, FrameCounts } from '../../observe/views/snapshot.ts';
+import type { EngineDeaths, FrameCounts } from '../../observe/views/snapshot.ts';
 import { inheritedEnvironment } from '../../process/node-options.ts';
-import type { ProcessStateTag } from '../../process/parent/child.ts';
 import { ChildProcess, type ChildSpec } from '../../process/parent/child-process.ts';
 import { Supervisor } from '../../process/parent/supervisor.ts';
 import { Outbox } from '../../wire/channel/outbox.ts';
@@ -47,14 +46,16 @@ export interface EngineClientEvents {
 
 export class EngineClient {
   readonly #events: EngineClientEvents;
-  readonly #supervisor: Supervisor;
+  /** The engine, or the next one. */
+  readonly process: Supervisor;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
   /** Number of result parts that the flow has taken, by request. */
   readonly #taken: Map<RequestNumber, number> = new Map();
   /** Requests submitted while no engine was ready. */
   readonly #held: Map<RequestNumber, WireItem> = new Map();
-  readonly #frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
+  /** Frames and items sent and received so far, by frame type. */
+  readonly frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
   #deaths: EngineDeaths = { serving: 0, starting: 0 };
   #plan: EnginePlan = { stages: [], routes: [] };
   #openapi: string | null = null;
@@ -68,7 +69,7 @@ export class EngineClient {
     clock: Clock = systemClock,
   ) {
     this.#events = events;
-    this.#supervisor = new Supervisor(
+    this.process = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
         launch: (events) => new ChildProcess(launchSpec(boot, cpus), events, clock),
@@ -76,7 +77,7 @@ export class EngineClient {
         ping: () => this.#send({ type: 'ping', body: null }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {
-          count(this.#frames.received, frame);
+          count(this.frames.received, frame);
           this.#receive(frame);
         },
         onLost: (error, phase) => {
@@ -95,61 +96,30 @@ export class EngineClient {
     this.#outbox = new Outbox('submit', (frame) => this.#send(frame));
   }
 
-  get state(): ProcessStateTag {
-    return this.#supervisor.processState;
-  }
-
-  get pid(): number | null {
-    return this.#supervisor.pid;
-  }
-
-  get restarts(): number {
-    return this.#supervisor.restarts;
-  }
-
-  get lastError(): Error | null {
-    return this.#supervisor.lastError;
-  }
-
-  /** Milliseconds until the next engine starts; 0 if no start is pending. */
-  get pauseMs(): number {
-    return this.#supervisor.pauseMs;
-  }
-
-  /** Frames and items sent and received so far, by frame type. */
-  get frames(): { readonly sent: FrameCounts; readonly received: FrameCounts } {
-    return this.#frames;
-  }
-
-  /** Bytes sent and received so far, over all engines. */
-  get bytes(): ByteCounts {
-    return this.#supervisor.bytes;
-  }
-
   get deaths(): EngineDeaths {
     return this.#deaths;
   }
 
   /** Returns why no request can be sent to the engine now, or not this payload; null if it can. */
   refusalOf(payload: Payload): ModeletError | null {
-    const { bufferedBytes = 0, waitingBytes = 0 } = this.#supervisor.traffic ?? {};
+    const { bufferedBytes = 0, waitingBytes = 0 } = this.process.traffic ?? {};
     if (isLarge(payload) ? waitingBytes > MOST_BYTES.large : bufferedBytes > MOST_BYTES.small) {
       return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
     }
     // Requests can wait for one restart after a death, but not for an engine that fails to start again.
-    const { lastError, restarts, state } = this;
-    if (!lastError || restarts === 0 || state !== 'error') return null;
+    const { lastError, restarts, processState } = this.process;
+    if (!lastError || restarts === 0 || processState !== 'error') return null;
     return this.lost('the engine does not run', lastError);
   }
 
   /** Makes the error of a request that no engine answers. */
   lost(what: string, cause: Error): ModeletError {
-    const retryAfterSeconds = retrySeconds(this.pauseMs);
+    const retryAfterSeconds = retrySeconds(this.process.pauseMs);
     return new ModeletError('engine_lost', `${what}: ${cause.message}`, { cause, retryAfterSeconds });
   }
 
   start(): void {
-    this.#supervisor.start();
+    this.process.start();
   }
 
   /**
@@ -157,7 +127,7 @@ export class EngineClient {
    * @param waitedFor numbers of the routes of requests that are not submitted yet.
    */
   apply(plan: EnginePlan, waitedFor: ReadonlySet<number>): void {
-    const late = [...this.#held.values(), ...(this.#supervisor.traffic?.waiting ?? [])].map(({ routeRef }) => routeRef);
+    const late = [...this.#held.values(), ...(this.process.traffic?.waiting ?? [])].map(({ routeRef }) => routeRef);
     this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...late]));
     // Submitted requests must reach the engine before the plan, which may drop their routes.
     this.#outbox.flush();
@@ -180,7 +150,7 @@ export class EngineClient {
   }
 
   submit(item: WireItem): void {
-    if (this.#supervisor.isReady) this.#outbox.add(item);
+    if (this.process.isReady) this.#outbox.add(item);
     else this.#held.set(item.id, item);
   }
 
@@ -216,20 +186,20 @@ export class EngineClient {
 
   /** Asks the engine for a check with this number. Returns false if no engine is ready. */
   check(check: number, deadline: Deadline): boolean {
-    if (!this.#supervisor.isReady) return false;
+    if (!this.process.isReady) return false;
     this.#send({ type: 'check', body: { check, deadline } });
     return true;
   }
 
   /** Ends the engine and its workers by the deadline. */
   close(deadline: Deadline): Promise<void> {
-    return this.#supervisor.close(deadline);
+    return this.process.close(deadline);
   }
 
   #send(frame: Frame): void {
-    if (!this.#supervisor.isReady) return;
-    count(this.#frames.sent, frame);
-    this.#supervisor.send(frame);
+    if (!this.process.isReady) return;
+    count(this.frames.sent, frame);
+    this.process.send(frame);
   }
 
   #sendPlan(): void {
@@ -237,7 +207,7 @@ export class EngineClient {
   }
 
   #order(frame: Extract<Frame, { type: 'plan' | 'act' }>): void {
-    if (this.#supervisor.isReady) this.#orders += 1;
+    if (this.process.isReady) this.#orders += 1;
     this.#send(frame);
   }
 
@@ -246,7 +216,7 @@ export class EngineClient {
     this.#sendPlan();
     for (const item of this.#held.values()) this.#outbox.add(item);
     this.#held.clear();
-    const { pid, restarts } = this.#supervisor;
+    const { pid, restarts } = this.process;
     const again = restarts > 0 ? `, restart ${restarts}` : '';
     this.#events.onLog({ level: 'info', message: `engine ready, pid ${pid}${again}`, fields: { pid, restarts } });
   }

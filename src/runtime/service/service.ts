@@ -214,7 +214,7 @@ export class Service {
    * @param node a stage, or the batcher before a stage.
    */
   load(node: string): StageLoad | null {
-    const stage = this.#client.state === 'ready' ? this.#planner.stageAt(node) : undefined;
+    const stage = this.#client.process.processState === 'ready' ? this.#planner.stageAt(node) : undefined;
     return stage === undefined ? null : this.#told.load(stage, this.#clock.now());
   }
 
@@ -264,10 +264,13 @@ export class Service {
     const now = this.#clock.now();
     const { backlog, capacity } = this.desk;
     const { plan } = this.#planner;
+    const { process, frames, deaths } = this.#client;
+    const { processState: state, pid, restarts, lastError, bytes } = process;
+    const engine = { state, pid, restarts, lastError, bytes, frames, deaths };
     const shown = {
       id: this.id,
       name: this.config.name,
-      state: this.#state.tag === 'closing' ? 'shutdown' : this.#client.state,
+      state: this.#state.tag === 'closing' ? 'shutdown' : engine.state,
       refuses: this.#pins.barred,
       listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
       ...{ backlog: backlog + this.#told.backlog, capacity },
@@ -280,8 +283,7 @@ export class Service {
       pinWarnings: this.#pins.warnings,
     };
     return buildSnapshot(shown, {
-      engine: this.#client,
-      ...{ plan, now },
+      ...{ engine, plan, now },
       status: this.#told.status,
       totals: this.#told.totals,
       failures: this.#read.unread(this.#failures),

@@ -145,21 +145,18 @@ class MeasuredWorker {
     this.#child.kill(error);
   }
 
-  #wait(limitMs: number, what: string): Promise<Frame | null> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#clock.at(this.#clock.now() + limitMs, () =>
-        this.#fail(this.#failed(`the worker ${what} within ${limitMs} ms`)),
-      );
-      const settled = (settle: () => void): void => {
-        timer.cancel();
-        this.#awaited = null;
-        settle();
-      };
-      this.#awaited = {
-        resolve: (frame) => settled(() => resolve(frame)),
-        reject: (error) => settled(() => reject(error)),
-      };
-    });
+  async #wait(limitMs: number, what: string): Promise<Frame | null> {
+    const timer = this.#clock.at(this.#clock.now() + limitMs, () =>
+      this.#fail(this.#failed(`the worker ${what} within ${limitMs} ms`)),
+    );
+    try {
+      return await new Promise<Frame | null>((resolve, reject) => {
+        this.#awaited = { resolve, reject };
+      });
+    } finally {
+      timer.cancel();
+      this.#awaited = null;
+    }
   }
 
   #entered(state: ProcessState): void {
