@@ -31,7 +31,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the items of a dead worker do not fail',
     file: 'src/runtime/engine/stage/outcomes.ts',
-    find: 'this.#host.onFailed(item, workerLost(name, worker, error, wasAlone));',
+    find: 'this.#host.router.fail(item, workerLost(name, worker, error, wasAlone));',
     replace: 'void [item, worker, workerLost, name, error, wasAlone];',
     suite: 'faults/service',
     test: 'kill -9 in the middle of a batch',

@@ -24,7 +24,7 @@ import { KeptStates } from './keys/kept-states.ts';
 import { Backpressure } from './routes/backpressure.ts';
 import { liveRoutes } from './routes/live-routes.ts';
 import { Router } from './routes/router.ts';
-import { type LiveRoute, lastStage, type Submitter } from './stage/item.ts';
+import type { LiveRoute, Submitter } from './stage/item.ts';
 import { Stage } from './stage/stage.ts';
 import { answersFull } from './stage/stage-errors.ts';
 import type { StageHost } from './stage/stage-host.ts';
@@ -91,20 +91,8 @@ export class Engine {
       },
     });
     this.#stageHost = {
-      clock,
-      createPool,
+      ...{ clock, createPool, router: this.#router },
       kept: statesFolder === '' ? null : new KeptStates(statesFolder, output.onLog),
-      onOutcome: (item, ok, payload) => this.#router.advance(item, ok, payload),
-      onFailed: (item, error) => this.#router.fail(item, error),
-      onPart: (item, part) => {
-        if (!this.#router.get(item.id)) return;
-        lastStage(item).meter.partSent();
-        item.submitter?.onPart(part);
-      },
-      mayLeave: (item) => this.#router.mayLeave(item),
-      hasMemory: (item) => this.#router.memory.takes(item),
-      onRun: (item) => this.#router.memory.expect(item),
-      onStopped: (item) => this.#router.memory.stopped(item),
       onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),
       onDescribed: (stage, description) => output.onDescribed({ stage, description }),

@@ -262,6 +262,13 @@ export class Router {
     this.#arrive(item);
   }
 
+  /** Passes on a part of an item's result; more may follow. */
+  part(item: Item, part: WireItem): void {
+    if (!this.#items.has(item.id)) return;
+    lastStage(item).meter.partSent();
+    item.submitter?.onPart(part);
+  }
+
   #tap(item: Item, ref: number): void {
     const { deadline, priority, payload } = item;
     let request = item;

@@ -84,13 +84,13 @@ export class Outcomes {
     }
     if (!leavesWorker(item)) return;
     item.timings.push(...timings);
-    this.#host.onOutcome(item, reply.ok, reply.payload);
+    this.#host.router.advance(item, reply.ok, reply.payload);
   }
 
   onPart(item: Item, part: WireItem, taken: (parts: number) => void): void {
     item.parts += 1;
     item.onTaken = taken;
-    this.#host.onPart(item, part);
+    this.#host.router.part(item, part);
   }
 
   onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
@@ -101,20 +101,20 @@ export class Outcomes {
     this.#queue.putBack(this.#end(notStarted));
     this.#queue.putBack(this.#end(running.filter(again)), true);
     for (const item of this.#end(running.filter((item) => !again(item)))) {
-      this.#host.onFailed(item, workerLost(name, worker, error, wasAlone));
+      this.#host.router.fail(item, workerLost(name, worker, error, wasAlone));
     }
   }
 
   /** Fails an item whose input must not go to the worker. */
   refused(item: Item, refusal: ModeletError): void {
     refusal.stage = this.#definition.name;
-    for (const request of this.#end([item])) this.#host.onFailed(request, refusal);
+    for (const request of this.#end([item])) this.#host.router.fail(request, refusal);
   }
 
   /** Takes items from a worker. Returns the requests that still wait for them. */
   #end(items: readonly Item[]): Item[] {
     return items.flatMap((item) => {
-      this.#host.onStopped(item);
+      this.#host.router.memory.stopped(item);
       this.#queue.keys?.ended(item, null);
       if (item.run) return this.#singleFlight?.end(item.run) ?? [];
       return leavesWorker(item) ? [item] : [];

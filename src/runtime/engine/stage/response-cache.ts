@@ -71,7 +71,7 @@ export class SingleFlight {
     if (!lookup || !this.#cache) return false;
     const kept = this.#cache.get(lookup.key);
     if (kept) {
-      if (!this.#host.mayLeave(request)) return false;
+      if (!this.#host.router.mayLeave(request)) return false;
       this.#count(request, 'hit');
       this.#queue.remove(request);
       this.#answer(request, { ok: true, payload: kept }, [this.#saved(request, 'hit')]);
@@ -126,7 +126,7 @@ export class SingleFlight {
     const again: Item[] = [];
     for (const request of requests) {
       if (request === item) this.#answer(request, reply, timings);
-      else if (isLate ? request.deadline > item.deadline : reply.ok && !this.#host.mayLeave(request))
+      else if (isLate ? request.deadline > item.deadline : reply.ok && !this.#host.router.mayLeave(request))
         again.push(request);
       else this.#answer(request, reply, [this.#saved(request, 'joined')]);
     }
@@ -154,7 +154,7 @@ export class SingleFlight {
 
   #answer(request: Item, { ok, payload }: WorkerReply, timings: readonly StageTiming[]): void {
     request.timings.push(...timings);
-    this.#host.onOutcome(request, ok, payload);
+    this.#host.router.advance(request, ok, payload);
   }
 
   /** Counts a request once, by what it met first. */

@@ -118,14 +118,14 @@ export class StageQueue implements Iterable<Item>, BatchSource {
     entry: boolean,
     definition: StageDefinition,
     meanRunMs: number,
-    host: Pick<StageHost, 'hasMemory'>,
+    { router }: Pick<StageHost, 'router'>,
   ): SentAway | null {
     const { name, overflow } = definition;
     if (this.#keys && item.key === 0) return { item, error: noKey(definition) };
     const { costs } = definition.batching;
     if (costs && costs.by !== COST_IN_BYTES && item.cost === NO_COST) return { item, error: noCost(name, costs) };
     const drops = overflow === 'drop-oldest';
-    const hasMemory = !entry || item.patient || (drops && this.length === 0) || host.hasMemory(item);
+    const hasMemory = !entry || item.patient || (drops && this.length === 0) || router.memory.takes(item);
     if (hasMemory && (this.hasRoom(definition) || (entry ? item.patient : !drops))) {
       this.push(item);
       return null;

@@ -129,7 +129,7 @@ export class Stage implements RouteStage {
   }
 
   reset(): void {
-    for (const item of this.#queue.drain()) this.#host.onFailed(item, dropped(this.name, 'reset'));
+    for (const item of this.#queue.drain()) this.#host.router.fail(item, dropped(this.name, 'reset'));
     this.#host.onRoom();
   }
 
@@ -190,7 +190,7 @@ export class Stage implements RouteStage {
 
   #pump(): void {
     const hadRoom = this.hasRoom;
-    for (const item of this.#sweepLate()) this.#host.onFailed(item, expired(this.name));
+    for (const item of this.#sweepLate()) this.#host.router.fail(item, expired(this.name));
     this.#former.renew();
     if (this.#queue.length > 0) this.#pools.present.wake?.();
     const { keys } = this.#queue;
@@ -216,9 +216,9 @@ export class Stage implements RouteStage {
     const claim = (item: Item): boolean => {
       if (keys && !keys.mayRun(item, worker.index)) return false;
       item.hops = pool.hopsOf?.(item) ?? NO_HOPS;
-      if (!this.#host.mayLeave(item)) return false;
+      if (!this.#host.router.mayLeave(item)) return false;
       if (item.lookup && !this.#singleFlight?.claim(item, this.#pools.isCurrent(worker))) return false;
-      this.#host.onRun(item);
+      this.#host.router.memory.expect(item);
       keys?.began(item);
       return true;
     };
@@ -271,7 +271,7 @@ export class Stage implements RouteStage {
 
   #dropAged(): void {
     const aged = this.#queue.sweepAged(this.#definition, this.#host.clock.now());
-    for (const { item, error } of aged) this.#host.onFailed(item, error);
+    for (const { item, error } of aged) this.#host.router.fail(item, error);
   }
 
   #adopt(definition: StageDefinition): void {
@@ -312,7 +312,7 @@ export class Stage implements RouteStage {
     this.#description.renew(this.#definition, this.description);
     const { health } = this.#pools.present;
     if (health.tag === 'failed' && this.#queue.length > 0) {
-      for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health));
+      for (const item of this.#queue.drain()) this.#host.router.fail(item, unavailable(this.name, health));
       this.#host.onRoom();
     }
     this.#host.onChange();
@@ -322,11 +322,11 @@ export class Stage implements RouteStage {
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
     if (health.tag === 'failed') {
-      this.#host.onFailed(item, unavailable(this.name, health));
+      this.#host.router.fail(item, unavailable(this.name, health));
       return;
     }
     const refused = this.#queue.enter(item, entry, this.#definition, this.#recent.meanRunMs ?? 0, this.#host);
-    if (refused) this.#host.onFailed(refused.item, refused.error);
+    if (refused) this.#host.router.fail(refused.item, refused.error);
     this.pumpSoon();
   }
 
