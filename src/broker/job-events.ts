@@ -3,6 +3,7 @@
  * it stopped when the connection comes back, so it misses an event only if the stream was cut meanwhile: BullMQ keeps
  * about the last 10,000. Callers therefore also look at a job itself from time to time.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { RedisClientType } from 'redis';
 import type { BrokerLink } from './broker-link.ts';
 import { itemIdOf } from './jobs.ts';
@@ -44,7 +45,7 @@ export class JobEvents {
         this.#last = latest?.id ?? '0-0';
         void this.#follow(key);
       } catch {
-        await pause();
+        await pause(RETRY_MS);
       }
     }
   }
@@ -67,7 +68,7 @@ export class JobEvents {
           for (const entry of messages) this.#read(entry);
         }
       } catch {
-        await pause();
+        await pause(RETRY_MS);
       }
     }
   }
@@ -79,8 +80,4 @@ export class JobEvents {
     else if (event === 'completed') this.#onEvent({ tag: 'ended', id: itemIdOf(jobId), outcome: returnvalue });
     else if (event === 'failed') this.#onEvent({ tag: 'dead', id: itemIdOf(jobId), reason: failedReason });
   }
-}
-
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, RETRY_MS));
 }

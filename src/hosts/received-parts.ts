@@ -3,6 +3,7 @@
  * hosts write them into one stream on the broker, in order; a part that was read is deleted there. Parts have numbers,
  * so a part that comes twice counts once, and a missing part is noticed.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { BinaryEntry, BinaryReader, BrokerLink } from '../broker/broker-link.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { decodeParts, partsKeyOf } from './batches.ts';
@@ -100,7 +101,7 @@ export class ReceivedParts {
         for (const entry of entries) this.#read(entry);
         if (ids.length > 0) void this.#link.command((server) => server.xDel(key, ids)).catch(() => {});
       } catch {
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        await pause(RETRY_MS);
       }
     }
   }

@@ -30,24 +30,20 @@ export function decodeCall({ payload }: WireItem): Call {
 }
 
 /** Never throws: an answer that cannot be encoded becomes an error answer. */
-export function encodeAnswer(
-  number: number,
-  answer: { readonly value: unknown } | { readonly error: unknown },
-): WireItem {
+export function encodeAnswer(number: number, value: unknown): WireItem {
   try {
-    if ('value' in answer) return bareItem(number, encodePayload([answer.value ?? null], OPTIONS));
-    return errorItem(number, answer.error);
+    return bareItem(number, encodePayload([value ?? null], OPTIONS));
   } catch (thrown) {
-    return errorItem(number, thrown);
+    return encodeFailed(number, thrown);
   }
+}
+
+export function encodeFailed(number: number, error: unknown): WireItem {
+  return { ...bareItem(number, { codec: CODEC.none, bytes: encodeError(error) }), ok: false };
 }
 
 /** @throws ModeletError if the answer is an error. */
 export function decodeAnswer({ ok, payload }: WireItem): unknown {
   if (!ok) throw decodeModeletError(payload.bytes, 'store_unavailable');
   return (decodePayload(payload) as unknown[])[0];
-}
-
-function errorItem(number: number, error: unknown): WireItem {
-  return { ...bareItem(number, { codec: CODEC.none, bytes: encodeError(error) }), ok: false };
 }

@@ -50,7 +50,7 @@ export function obey(
       }),
     (thrown: unknown) => {
       const error = asModeletError(thrown, 'invalid_input');
-      context.whenRunning(() => refuse(context, context.live.get(entry.id)?.node ?? entry, msg, done, error));
+      context.whenRunning(() => refuse(context, entry, msg, done, error));
     },
   );
 }

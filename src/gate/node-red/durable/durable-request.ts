@@ -32,8 +32,6 @@ export interface StorePlace {
   readonly context: RequestContext;
   readonly leases: MessageLeases;
   readonly room: DurableRoom;
-  /** Largest message to store, in bytes. */
-  readonly maxBytes: number;
   /** Called with the names of message fields that cannot be stored. */
   readonly onDropped: (names: readonly string[]) => void;
 }
@@ -44,7 +42,7 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
   const fail = (thrown: unknown): void => {
     const error = asModeletError(thrown, 'invalid_input');
     open.count(error);
-    context.whenRunning(() => refuse(context, context.live.get(entry.id)?.node ?? entry, msg, done, error));
+    context.whenRunning(() => refuse(context, entry, msg, done, error));
   };
   // A message that returns to this gate needs a new lease: end its old one with the outcome in the message.
   open.leases.end(msg, endOfMessage(msg), { gate: entry.id });
@@ -52,7 +50,7 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
   let item: QueueItem;
   try {
     // Decode the body now: the stored item has no request, and so no media type to decode it by.
-    readMessageBody(msg, { mediaTypes: null, maxBytes: place.maxBytes });
+    readMessageBody(msg, { mediaTypes: null, maxBytes: open.deployed.limits.maxPayloadBytes });
     item = itemOf(place, open, msg);
   } catch (thrown) {
     stay.leave();
@@ -75,16 +73,16 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
   }, fail);
 }
 
-function itemOf({ maxBytes, onDropped }: StorePlace, { deployed }: OpenGate, msg: PipelineMessage): QueueItem {
+function itemOf({ onDropped }: StorePlace, { deployed: { limits } }: OpenGate, msg: PipelineMessage): QueueItem {
   const id: unknown = msg['jobId'] ?? randomUUID();
   if (typeof id !== 'string' || !isItemId(id)) {
     throw new ModeletError('invalid_input', 'msg.jobId must be text of 1 to 128 of A-Z, a-z, 0-9, ".", "_", ":", "-"');
   }
-  const { payload, dropped } = encodeMessage(msg, maxBytes);
+  const { payload, dropped } = encodeMessage(msg, limits.maxPayloadBytes);
   if (dropped.length > 0) onDropped(dropped);
   // No HTTP client waits for the result of a stored item, so the timeout for HTTP requests does not apply.
   const { res: _, ...stored } = msg;
-  return { id, payload, priority: priorityOf(msg), deadline: storedDeadline(timeoutOf(stored, deployed.limits)) };
+  return { id, payload, priority: priorityOf(msg), deadline: storedDeadline(timeoutOf(stored, limits)) };
 }
 
 /** Returns the outlet that sends stored items on from the gate's current node. */

@@ -147,7 +147,6 @@ export class DurableRooms {
       context: this.#host.context,
       leases: this.#host.leases,
       room,
-      maxBytes: deployed.limits.maxPayloadBytes,
       onDropped: (names) => {
         const text = `not stored, as no other process can use it: ${names.map((name) => `msg.${name}`).join(', ')}`;
         this.#tell(deployed, new Error(text));

@@ -19,23 +19,7 @@ import { Outbox } from '../../../wire/channel/outbox.ts';
 import type { QueueBoot } from '../../../wire/frames/bodies.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import { decodeAnswer, encodeCall } from '../calls.ts';
-import type {
-  Ack,
-  Cancelled,
-  Claim,
-  ClaimOptions,
-  Enqueued,
-  HeldClaim,
-  ItemResult,
-  Nacked,
-  NackOptions,
-  QueueCall,
-  QueueItem,
-  QueueLimits,
-  QueueStats,
-  StoreFault,
-  WorkQueue,
-} from '../work-queue.ts';
+import type { Enqueued, HeldClaim, QueueCall, QueueItem, QueueLimits, StoreFault, WorkQueue } from '../work-queue.ts';
 
 const QUEUE_ENTRY = fileURLToPath(new URL('../process/main.js', import.meta.url));
 /** Long, because the process checks the whole file at start. */
@@ -87,6 +71,20 @@ export class QueueClient implements WorkQueue {
   /** Reported by the serving process while its files or its server are missing; it resumes when they are back. */
   #lostFile: ModeletError | null = null;
   #warning: string | null = null;
+
+  readonly claim: WorkQueue['claim'] = (options) => this.#call('claim', options);
+  readonly extend: WorkQueue['extend'] = (held, leaseMs) => this.#call('extend', held.map(onlyHeld), leaseMs);
+  readonly ack: WorkQueue['ack'] = (acks) =>
+    this.#call(
+      'ack',
+      acks.map(({ ok, result, ...held }) => ({ ...onlyHeld(held), ok, result })),
+    );
+  readonly nack: WorkQueue['nack'] = (held, options) => this.#call('nack', held.map(onlyHeld), options);
+  readonly deadLetter: WorkQueue['deadLetter'] = (held, reason) => this.#call('deadLetter', held.map(onlyHeld), reason);
+  readonly redrive: WorkQueue['redrive'] = (ids) => this.#call('redrive', ids);
+  readonly cancel: WorkQueue['cancel'] = (id) => this.#call('cancel', id);
+  readonly result: WorkQueue['result'] = (id) => this.#call('result', id);
+  readonly stats: WorkQueue['stats'] = () => this.#call('stats');
 
   constructor(spec: QueueClientSpec, clock: Clock = systemClock) {
     this.#spec = spec;
@@ -150,45 +148,6 @@ export class QueueClient implements WorkQueue {
       );
     }
     return this.#call('enqueue', items);
-  }
-
-  claim(options: ClaimOptions): Promise<Claim[]> {
-    return this.#call('claim', options);
-  }
-
-  extend(held: readonly HeldClaim[], leaseMs: number): Promise<boolean[]> {
-    return this.#call('extend', held.map(onlyHeld), leaseMs);
-  }
-
-  ack(acks: readonly Ack[]): Promise<boolean[]> {
-    return this.#call(
-      'ack',
-      acks.map(({ ok, result, ...held }) => ({ ...onlyHeld(held), ok, result })),
-    );
-  }
-
-  nack(held: readonly HeldClaim[], options: NackOptions): Promise<Nacked[]> {
-    return this.#call('nack', held.map(onlyHeld), options);
-  }
-
-  deadLetter(held: readonly HeldClaim[], reason: string): Promise<boolean[]> {
-    return this.#call('deadLetter', held.map(onlyHeld), reason);
-  }
-
-  redrive(ids: readonly string[] | null): Promise<number> {
-    return this.#call('redrive', ids);
-  }
-
-  cancel(id: string): Promise<Cancelled> {
-    return this.#call('cancel', id);
-  }
-
-  result(id: string): Promise<ItemResult | null> {
-    return this.#call('result', id);
-  }
-
-  stats(): Promise<QueueStats> {
-    return this.#call('stats');
   }
 
   configure(limits: QueueLimits): Promise<void> {

@@ -5,18 +5,13 @@ import { endWithError, report, runChild } from '../../../process/child/entry.ts'
 import type { Channel } from '../../../wire/channel/channel.ts';
 import type { QueueBoot } from '../../../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../../../wire/frames/frames.ts';
-import { type Call, decodeCall, encodeAnswer } from '../calls.ts';
+import { decodeCall, encodeAnswer, encodeFailed } from '../calls.ts';
 import type { WorkQueue, WorkStore } from '../work-queue.ts';
 import { BullmqQueue, GATE_LEASES } from './bullmq-queue.ts';
 import { storeError } from './sqlite.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 
-type OpenedQueue =
-  | { readonly tag: 'file'; readonly queue: SqliteQueue }
-  | { readonly tag: 'broker'; readonly queue: BullmqQueue }
-  | { readonly tag: 'none' };
-
-let store: OpenedQueue = { tag: 'none' };
+let store: SqliteQueue | BullmqQueue | null = null;
 
 // With this handler a write beyond the file size limit (ulimit -f) fails, and the process survives.
 process.on('SIGXFSZ', () => {});
@@ -33,12 +28,12 @@ function receive(frame: Frame, channel: Channel): void {
       open(frame.body, channel).catch((thrown: unknown) => endWithError(channel, thrown));
       break;
     case 'calls':
-      if (store.tag === 'file') channel.send({ type: 'answers', items: answerTogether(store.queue, frame.items) });
-      if (store.tag === 'broker') for (const item of frame.items) void answerLater(store.queue, item, channel);
+      if (store instanceof SqliteQueue) channel.send({ type: 'answers', items: answerTogether(store, frame.items) });
+      else if (store) for (const item of frame.items) void answerLater(store, item, channel);
       break;
     case 'ping':
       channel.send({ type: 'pong', body: null });
-      if (store.tag === 'file' && store.queue.isGivenUp) giveUp(store.queue, channel);
+      if (store instanceof SqliteQueue && store.isGivenUp) giveUp(store, channel);
       break;
     case 'close':
       report(channel, { state: 'shutdown' });
@@ -54,51 +49,51 @@ async function open(boot: QueueBoot, channel: Channel): Promise<void> {
     const link = await BrokerLink.open(boot.broker, GATE_LEASES, (record) =>
       channel.send({ type: 'log', body: record }),
     );
-    store = { tag: 'broker', queue: new BullmqQueue(link, boot.session, boot.limits) };
+    store = new BullmqQueue(link, boot.session, boot.limits);
   } else {
-    store = { tag: 'file', queue: new SqliteQueue(boot, { now: () => systemClock.now(), wall: wallTime }) };
+    store = new SqliteQueue(boot, { now: () => systemClock.now(), wall: wallTime });
   }
   report(channel, { state: 'ready' });
 }
 
 async function close(): Promise<void> {
-  if (store.tag !== 'none') await store.queue.close();
+  await store?.close();
 }
 
 /** Ends this process; the next one opens the file that is there, or makes a new one. */
 function giveUp(queue: SqliteQueue, channel: Channel): void {
-  store = { tag: 'none' };
+  store = null;
   queue.close();
   void endWithError(channel, storeError(queue.file, 'lost', 'is closed: its marker was deleted'));
 }
 
 /** Runs the calls of a frame in one transaction, with one fsync. If one of them fails, runs each on its own. */
 function answerTogether(queue: WorkStore, items: readonly WireItem[]): WireItem[] {
+  const answer = (item: WireItem): WireItem => encodeAnswer(item.id, run(queue, item));
   try {
-    return queue.together(() => items.map((item) => encodeAnswer(item.id, { value: run(queue, decodeCall(item)) })));
+    return queue.together(() => items.map(answer));
   } catch {
-    return items.map((item) => answerOne(queue, item));
-  }
-}
-
-function answerOne(queue: WorkStore, item: WireItem): WireItem {
-  try {
-    return encodeAnswer(item.id, { value: run(queue, decodeCall(item)) });
-  } catch (error) {
-    return encodeAnswer(item.id, { error });
+    return items.map((item) => {
+      try {
+        return answer(item);
+      } catch (error) {
+        return encodeFailed(item.id, error);
+      }
+    });
   }
 }
 
 async function answerLater(queue: WorkQueue, item: WireItem, channel: Channel): Promise<void> {
   let answer: WireItem;
   try {
-    answer = encodeAnswer(item.id, { value: await run(queue, decodeCall(item)) });
+    answer = encodeAnswer(item.id, await run(queue, item));
   } catch (error) {
-    answer = encodeAnswer(item.id, { error });
+    answer = encodeFailed(item.id, error);
   }
   channel.send({ type: 'answers', items: [answer] });
 }
 
-function run(queue: WorkStore | WorkQueue, { name, args }: Call): unknown {
+function run(queue: WorkStore | WorkQueue, item: WireItem): unknown {
+  const { name, args } = decodeCall(item);
   return (queue[name] as (...args: readonly unknown[]) => unknown).apply(queue, args as unknown[]);
 }

@@ -3,44 +3,6 @@ import { WAITING_ORDER } from '../../../core/queues/priority-heap.ts';
 import type { Database, Statement } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';
 
-type Name =
-  | 'begin'
-  | 'commit'
-  | 'rollback'
-  | 'insert'
-  | 'waiting'
-  | 'claim'
-  | 'claimAlone'
-  | 'claimExpired'
-  | 'claimed'
-  | 'leased'
-  | 'isAloneReady'
-  | 'endDelays'
-  | 'endLeases'
-  | 'extend'
-  | 'take'
-  | 'nack'
-  | 'bury'
-  | 'stateOfSettled'
-  | 'redriveAll'
-  | 'redrive'
-  | 'withdraw'
-  | 'find'
-  | 'record'
-  | 'outcome'
-  | 'forget'
-  | 'counts'
-  | 'oldest'
-  | 'dead'
-  | 'firstDelay'
-  | 'firstLease'
-  | 'firstDeadline'
-  | 'session'
-  | 'own'
-  | 'renewLeases'
-  | 'dropLeases'
-  | 'dropDelays';
-
 const WAITS = `(state = ${STATE.ready} OR state = ${STATE.delayed})`;
 
 const READY = `SELECT seq FROM item WHERE state = ${STATE.ready} AND alone = 0 AND deadline > ?
@@ -57,7 +19,7 @@ const lease = (choice: string): string =>
 const place = (attempts: string, otherwise: string): string =>
   `state = CASE WHEN ${attempts} >= ? THEN ${STATE.dead} ELSE ${otherwise} END`;
 
-const SQL: Readonly<Record<Name, string>> = {
+const SQL = {
   begin: 'BEGIN IMMEDIATE',
   commit: 'COMMIT',
   rollback: 'ROLLBACK',
@@ -116,7 +78,7 @@ const SQL: Readonly<Record<Name, string>> = {
   dropDelays: `UPDATE item SET state = ${STATE.ready} WHERE state = ${STATE.delayed}`,
 };
 
-export type Statements = Readonly<Record<Name, Statement>>;
+export type Statements = Readonly<Record<keyof typeof SQL, Statement>>;
 
 export function prepareStatements(database: Database): Statements {
   const entries = Object.entries(SQL).map(([name, sql]) => [name, database.prepare(sql)]);
