@@ -32,8 +32,7 @@ import { keyOf, publish } from './entries.ts';
 import { HostChecks } from './host-check.ts';
 import { KeyedHosts, queueOf } from './keyed-hosts.ts';
 import { HEARTBEAT_MS, type RegistryEntries, type RemoteRegistry } from './registry.ts';
-import { type BatchSender, lostHost, SentBatches } from './sent-batches.ts';
-import { BrokerFault, type Connected, follow } from './stage-connection.ts';
+import { type BatchSender, type Connected, lostHost, SentBatches } from './sent-batches.ts';
 import { StageHosts } from './stage-hosts.ts';
 
 type RemotePoolState =
@@ -45,6 +44,8 @@ type RemotePoolState =
 /** Time for which requests wait for the first host before they are refused, in ms. */
 const NO_HOST_MS = 10_000;
 const RETRY_AFTER_SECONDS = 2;
+/** Time between two looks at a broker that cannot be reached, in ms. */
+const LOOK_MS = 2000;
 const MISSING = {
   index: 0,
   pid: null,
@@ -84,7 +85,8 @@ export class RemotePool implements StagePool {
   readonly #openedAt: number;
   /** Time since which no host serves the stage. */
   #aloneSince: number;
-  readonly #fault: BrokerFault;
+  /** Why the broker cannot be used at present; null: it can. */
+  #fault: Error | null = null;
   /** The last news that the stage was told, as text. */
   #told = '';
   #timer: Timer | null = null;
@@ -98,7 +100,6 @@ export class RemotePool implements StagePool {
     this.#aloneSince = this.#openedAt;
     this.#checks = new HostChecks(clock);
     const onLog = (record: LogRecord): void => events.onLog({ ...record, stage: definition.name });
-    this.#fault = new BrokerFault(onLog);
     const session = randomUUID().slice(0, 8);
     const asked = { newId: () => this.#newId(session), onOther: (event: JobEvent) => this.#checked(event) };
     this.#sender = { ...{ clock, events, session, onLog }, stage: this.#key, ...asked };
@@ -109,7 +110,7 @@ export class RemotePool implements StagePool {
   }
 
   get health(): PoolHealth {
-    const error = this.#state.tag === 'failed' ? this.#state.error : this.#fault.error;
+    const error = this.#state.tag === 'failed' ? this.#state.error : this.#fault;
     if (error) return { tag: 'failed', error, doesNotStart: this.#state.tag === 'failed' };
     if (this.#lanes > 0) return { tag: 'ready' };
     const refusal = this.#hosts?.refusal;
@@ -261,15 +262,34 @@ export class RemotePool implements StagePool {
       const connected = await this.#sent.open(this.#definition.remote as RemotePlace, queueOf(this.#key));
       if (this.#state.tag === 'closing') return await this.#sent.close();
       this.#state = { tag: 'serving', ...connected };
-      await follow(connected, this.#clock, (fault) => {
-        this.#fault.set(fault);
-        this.#tellChange();
-      });
+      await this.#follow(connected);
       await this.#heartbeat(connected);
     } catch (thrown) {
       if (this.#state.tag !== 'closing') this.#state = { tag: 'failed', error: asError(thrown) };
       this.#events.onChange();
     }
+  }
+
+  /** Follows the events of the queue. Until the broker can be reached, tells every two seconds why not. */
+  async #follow({ link, events }: Connected): Promise<void> {
+    let timer: Timer | null = null;
+    const look = (): void => {
+      timer = this.#clock.at(this.#clock.now() + LOOK_MS, () => {
+        this.#setFault(link.fault);
+        this.#tellChange();
+        look();
+      });
+    };
+    look();
+    await events.start().finally(() => timer?.cancel());
+  }
+
+  /** Logs when the broker can no longer be used, and when it can again. */
+  #setFault(fault: Error | null): void {
+    const { onLog } = this.#sender;
+    if (fault && !this.#fault) onLog({ level: 'error', message: fault.message.replace('\n', ': ') });
+    else if (this.#fault && !fault) onLog({ level: 'info', message: 'the broker can be used again' });
+    this.#fault = fault;
   }
 
   /** Renews the entry of the stage, and looks which hosts serve it. */
@@ -278,12 +298,12 @@ export class RemotePool implements StagePool {
     try {
       const own = { kind: 'stages', name: this.#key, text: await this.#entry } as const;
       this.#read(await connected.registry.renew(own, 'hosts'), connected.registry);
-      this.#fault.set(null);
+      this.#setFault(null);
       this.#keyed?.follow(this.#hosts?.serving ?? [], this.#definition.modelet.concurrency);
       await this.#sent.lookAfter();
       await this.#keyed?.lookAfter();
     } catch (thrown) {
-      this.#fault.set(asError(thrown));
+      this.#setFault(asError(thrown));
       this.#hosts?.clear();
     }
     if (this.#hostCount > 0) this.#aloneSince = this.#clock.now();

@@ -2,17 +2,27 @@
  * The batches that a pool has sent to one queue of its stage, and what becomes of each: an answer, or a loss. A batch ends
  * once, by the event of its job, by a look at the job, or because it was taken back.
  */
-import type { JobEvent } from '../broker/job-events.ts';
+import { BrokerLink } from '../broker/broker-link.ts';
+import { type JobEvent, JobEvents } from '../broker/job-events.ts';
 import { outcomeOfJob } from '../broker/jobs.ts';
 import type { Clock, Deadline } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
 import type { LogRecord, RemotePlace, RequestNumber } from '../core/model.ts';
 import type { Batch, PoolEvents } from '../runtime/engine/pools/pool.ts';
 import type { Item } from '../runtime/engine/stage/item.ts';
-import type { BatchState } from './batch-queue.ts';
+import { BATCH_LEASES, BatchQueue, type BatchState } from './batch-queue.ts';
 import { decodeReplies, encodeWork } from './batches.ts';
-import type { RemoteRegistry } from './registry.ts';
-import { type Connected, connect, disconnect } from './stage-connection.ts';
+import { ReceivedParts } from './received-parts.ts';
+import { RemoteRegistry } from './registry.ts';
+
+/** The connections to the broker: the queue, the registry, and the events and parts that come back. */
+export interface Connected {
+  readonly link: BrokerLink;
+  readonly queue: BatchQueue;
+  readonly registry: RemoteRegistry;
+  readonly events: JobEvents;
+  readonly parts: ReceivedParts;
+}
 
 interface SentBatch {
   readonly batch: Batch<Item>;
@@ -65,24 +75,22 @@ export class SentBatches {
   /**
    * Connects to a queue. Rejects if the packages of a broker are missing.
    * @param queue its name
-   * @param registry that of the pool; null: makes it
+   * @param known the registry of the pool; null: makes it
    */
-  async open(place: RemotePlace, queue: string, registry: RemoteRegistry | null = null): Promise<Connected> {
+  async open(place: RemotePlace, queue: string, known: RemoteRegistry | null = null): Promise<Connected> {
     const { clock, stage, session, events, onLog } = this.#sender;
-    this.#connected = await connect(
-      place,
-      { queue, stage, session, registry },
-      {
-        clock,
-        onEvent: (event) => this.#happened(event),
-        onPart: (batch, part, taken) => {
-          const item = this.#sent.get(batch)?.batch.items.find(({ id }) => id === part.id);
-          if (item) events.onPart(item, part, taken);
-        },
-        onMissing: (batch) => this.#lost(batch, new Error('parts of its result are no longer on the broker')),
-        onLog,
+    const link = await BrokerLink.open({ ...place, queue }, BATCH_LEASES, onLog, clock);
+    const registry = known ?? new RemoteRegistry(link, place, clock);
+    const parts = new ReceivedParts(link, stage, session, {
+      onPart: (batch, part, taken) => {
+        const item = this.#sent.get(batch)?.batch.items.find(({ id }) => id === part.id);
+        if (item) events.onPart(item, part, taken);
       },
-    );
+      onMissing: (batch) => this.#lost(batch, new Error('parts of its result are no longer on the broker')),
+      tell: (host, message) => void registry.send(message, host).catch(() => {}),
+    });
+    const jobEvents = new JobEvents(link, (event) => this.#happened(event));
+    this.#connected = { link, queue: new BatchQueue(link, session), registry, events: jobEvents, parts };
     return this.#connected;
   }
 
@@ -152,7 +160,10 @@ export class SentBatches {
   async close(): Promise<void> {
     const connected = this.#connected;
     this.#connected = null;
-    if (connected) await disconnect(connected);
+    connected?.events.close();
+    connected?.parts.close();
+    // Last: the others use its connection.
+    await connected?.queue.close();
   }
 
   async #add({ queue, registry }: Connected, id: string, batch: Batch<Item>): Promise<void> {

@@ -79,6 +79,6 @@ export class HostModels {
   }
 }
 
-function refusal(message: string): ModeletError {
+export function refusal(message: string): ModeletError {
   return new ModeletError('config_invalid', message);
 }

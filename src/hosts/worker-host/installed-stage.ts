@@ -5,11 +5,10 @@ import { basename, join } from 'node:path';
 import { parsePins } from '../../config/formats/pins.ts';
 import type { PlannedStage } from '../../config/stage-definition.ts';
 import type { StageSource } from '../../config/stage-source.ts';
-import { ModeletError } from '../../core/errors.ts';
 import type { WorkerPlacement } from '../../core/model.ts';
 import { BUILD_ID } from '../../process/build-id.ts';
 import { type PublishedStage, type StageFile, sha256Of } from '../entries.ts';
-import type { HostModels } from './host-models.ts';
+import { type HostModels, refusal } from './host-models.ts';
 
 export interface HostRules {
   /** Secret with which definitions are signed; null: what is not signed is read, too, as only local code runs. */
@@ -85,8 +84,4 @@ function placements(given: readonly WorkerPlacement[], { workers, cpus }: HostRu
     cpus: pins[index % pins.length] ?? null,
     env: given[index % given.length]?.env ?? {},
   }));
-}
-
-function refusal(message: string): ModeletError {
-  return new ModeletError('config_invalid', message);
 }
