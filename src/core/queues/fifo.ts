@@ -27,35 +27,19 @@ export class Fifo<T> implements Iterable<T> {
   }
 
   push(value: T): FifoNode<T> {
-    const node: FifoNode<T> = { value, previous: this.#tail, next: null, owner: this };
-    if (this.#tail) this.#tail.next = node;
-    else this.#head = node;
-    this.#tail = node;
-    this.#size += 1;
-    return node;
+    return this.#insert(this.#tail, value, null);
   }
 
   /** Puts a value at the head. For work that a worker took but provably did not start. */
   unshift(value: T): FifoNode<T> {
-    const node: FifoNode<T> = { value, previous: null, next: this.#head, owner: this };
-    if (this.#head) this.#head.previous = node;
-    else this.#tail = node;
-    this.#head = node;
-    this.#size += 1;
-    return node;
+    return this.#insert(null, value, this.#head);
   }
 
   /** Removes a node and puts a value in its place. The node must be in this list. */
   replace(old: FifoNode<T>, value: T): FifoNode<T> {
-    const node: FifoNode<T> = { value, previous: old.previous, next: old.next, owner: this };
-    if (old.previous) old.previous.next = node;
-    else this.#head = node;
-    if (old.next) old.next.previous = node;
-    else this.#tail = node;
-    old.owner = null;
-    old.previous = null;
-    old.next = null;
-    return node;
+    const { previous, next } = old;
+    this.remove(old);
+    return this.#insert(previous, value, next);
   }
 
   shift(): T | undefined {
@@ -78,6 +62,16 @@ export class Fifo<T> implements Iterable<T> {
     node.next = null;
     this.#size -= 1;
     return true;
+  }
+
+  #insert(previous: FifoNode<T> | null, value: T, next: FifoNode<T> | null): FifoNode<T> {
+    const node: FifoNode<T> = { value, previous, next, owner: this };
+    if (previous) previous.next = node;
+    else this.#head = node;
+    if (next) next.previous = node;
+    else this.#tail = node;
+    this.#size += 1;
+    return node;
   }
 
   /** Iterates from first to last. The caller may remove the node just yielded. */
