@@ -1,4 +1,4 @@
-/** Readings of the runtime's meters, as plain data that crosses processes. No number ever decreases. */
+/** Readings of the runtime's meters, as plain data that crosses processes, and how they add up. No number ever decreases. */
 import type { ErrorCode } from './errors.ts';
 
 /** Counts of values by size. The bounds are those of the histogram that was read. */
@@ -130,3 +130,25 @@ export interface RequestReading {
 
 /** Requests of clients with a key: by the client's name, then by the HTTP status of the answer. */
 export type ClientReadings = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+/** Adds two readings of the same kind, number by number. */
+export function addReadings<T>(one: T, other: T): T {
+  return combine(one, other, (a, b) => a + b) as T;
+}
+
+/** Subtracts an earlier reading from a later one of the same kind, number by number. */
+export function subtractReadings<T>(later: T, earlier: T): T {
+  return combine(later, earlier, (a, b) => a - b) as T;
+}
+
+function combine(one: unknown, other: unknown, operate: (a: number, b: number) => number): unknown {
+  // A reading that is absent on one side counts as 0.
+  const present = one ?? other;
+  if (Array.isArray(present)) {
+    const [a, b] = [one ?? [], other ?? []] as [unknown[], unknown[]];
+    return present.map((_, index) => combine(a[index], b[index], operate));
+  }
+  if (typeof present !== 'object') return operate(Number(one ?? 0), Number(other ?? 0));
+  const [a, b] = [one ?? {}, other ?? {}] as [Record<string, unknown>, Record<string, unknown>];
+  return Object.fromEntries(Object.keys({ ...a, ...b }).map((key) => [key, combine(a[key], b[key], operate)]));
+}

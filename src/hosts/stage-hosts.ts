@@ -1,6 +1,6 @@
 /** The worker hosts that serve one remote stage, as their last reports in the registry describe them, and what they have counted. */
 import type { ModeletDescription, WorkerStatus } from '../core/model.ts';
-import { subtractReadings } from '../observe/meters/totals.ts';
+import { subtractReadings } from '../core/readings.ts';
 import type { HostReport, OwnTotals, ServedStage } from './entries.ts';
 import type { RegistryEntries } from './registry.ts';
 

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import type { SettledRequest, StageTiming } from '../../src/core/model.ts';
 import { layOut } from '../../src/core/routes/concurrent-timings.ts';
-import { breakDown } from '../../src/observe/views/breakdown.ts';
+import { breakDown } from '../../src/observe/meters/request-meters.ts';
 
 const nameOf = (ref: number): string => `stage ${ref}`;
 const PARTS = ['gateMs', 'entranceMs', 'waitMs', 'batchMs', 'runMs', 'transportMs', 'unansweredMs'] as const;

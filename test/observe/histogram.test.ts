@@ -1,8 +1,8 @@
 /** Histograms count every value once. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { addReadings, subtractReadings } from '../../src/core/readings.ts';
 import { countOf, DURATION_BOUNDS, Histogram } from '../../src/observe/meters/histogram.ts';
-import { addReadings, subtractReadings } from '../../src/observe/meters/totals.ts';
 
 function counted(bounds: readonly number[], values: readonly number[]): Histogram {
   const histogram = new Histogram(bounds);

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { FineReading } from '../../src/core/readings.ts';
+import { addReadings, type FineReading, subtractReadings } from '../../src/core/readings.ts';
 import { Quantiles, quantile } from '../../src/observe/meters/histogram.ts';
-import { addReadings, subtractReadings } from '../../src/observe/meters/totals.ts';
 
 /** Means of values that a float holds exactly are rounded in their last digits. */
 const ROUNDING = 1e-9;

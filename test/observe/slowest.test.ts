@@ -8,8 +8,10 @@ interface Settled {
   readonly totalMs: number;
 }
 
-function note(slowest: Slowest<number>, { at, totalMs }: Settled, number: number): void {
-  if (slowest.accepts(at, totalMs)) slowest.add(at, totalMs, number);
+type Numbered = Pick<Settled, 'totalMs'> & { readonly number: number };
+
+function note(slowest: Slowest<Numbered>, { at, totalMs }: Settled, number: number): void {
+  if (slowest.accepts(at, totalMs)) slowest.add(at, { totalMs, number });
 }
 
 function slowestOf(settled: readonly Settled[]): number[] {
@@ -31,7 +33,7 @@ describe('the slowest requests', () => {
   test('come from the last window of time, less at most one slot', () => {
     fc.assert(
       fc.property(requests, pause, (drawn, wait) => {
-        const slowest = new Slowest<number>();
+        const slowest = new Slowest<Numbered>();
         const settled: Settled[] = [];
         let now = 0;
         for (const [ms, totalMs] of drawn) {
@@ -43,15 +45,16 @@ describe('the slowest requests', () => {
         const listed = slowest.list(now);
 
         // Each is the request it says.
-        for (const { at, totalMs, request } of listed) assert.deepEqual({ at, totalMs }, settled[request]);
-        assert.equal(new Set(listed.map(({ request }) => request)).size, listed.length);
+        for (const { at, request } of listed)
+          assert.deepEqual({ at, totalMs: request.totalMs }, settled[request.number]);
+        assert.equal(new Set(listed.map(({ request }) => request.number)).size, listed.length);
         assert.ok(listed.every(({ at }) => at >= now - WINDOW_MS));
 
         // From some time on, exactly the slowest of all are listed.
         const longest = now - WINDOW_MS;
         const shortest = longest + SLOT_MS;
         const between = settled.map(({ at }) => at).filter((at) => at > longest && at < shortest);
-        const times = JSON.stringify(listed.map(({ totalMs }) => totalMs));
+        const times = JSON.stringify(listed.map(({ request }) => request.totalMs));
         const matching = [longest, ...between, shortest].some(
           (begin) => JSON.stringify(slowestOf(settled.filter(({ at }) => at >= begin))) === times,
         );
@@ -61,10 +64,10 @@ describe('the slowest requests', () => {
   });
 
   test('have a maximum number, the slowest first', () => {
-    const slowest = new Slowest<number>();
+    const slowest = new Slowest<Numbered>();
     for (let number = 0; number < 1000; number += 1)
       note(slowest, { at: number, totalMs: (number * 7) % 1000 }, number);
-    const times = slowest.list(1000).map(({ totalMs }) => totalMs);
+    const times = slowest.list(1000).map(({ request }) => request.totalMs);
     assert.deepEqual(
       times,
       Array.from({ length: KEPT }, (_, index) => 999 - index),
@@ -72,20 +75,20 @@ describe('the slowest requests', () => {
   });
 
   test('skip the details of a request that is quicker than all of them', () => {
-    const slowest = new Slowest<number>();
-    for (let number = 0; number < KEPT; number += 1) slowest.add(0, 100 + number, number);
+    const slowest = new Slowest<Numbered>();
+    for (let number = 0; number < KEPT; number += 1) slowest.add(0, { totalMs: 100 + number, number });
     assert.equal(slowest.accepts(1, 100), false);
     assert.equal(slowest.accepts(1, 101), true);
   });
 
   test('accept quicker requests again in the next slot', () => {
-    const slowest = new Slowest<number>();
-    for (let number = 0; number < KEPT; number += 1) slowest.add(0, 100 + number, number);
+    const slowest = new Slowest<Numbered>();
+    for (let number = 0; number < KEPT; number += 1) slowest.add(0, { totalMs: 100 + number, number });
     assert.equal(slowest.accepts(SLOT_MS, 1), true);
-    slowest.add(SLOT_MS, 1, KEPT);
+    slowest.add(SLOT_MS, { totalMs: 1, number: KEPT });
     assert.equal(slowest.list(SLOT_MS).length, KEPT);
     assert.deepEqual(
-      slowest.list(WINDOW_MS + 1).map(({ request }) => request),
+      slowest.list(WINDOW_MS + 1).map(({ request }) => request.number),
       [KEPT],
     );
   });

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageStatus } from '../../src/core/model.ts';
 import { countOf } from '../../src/observe/meters/histogram.ts';
-import { NOTHING_READ, StageMeter } from '../../src/observe/meters/stage-meter.ts';
-import { StageTotals } from '../../src/observe/meters/totals.ts';
+import { NOTHING_READ, StageMeter, StageTotals } from '../../src/observe/meters/stage-meter.ts';
 import { NOT_RUNNING } from '../../src/observe/views/snapshot.ts';
 
 /** A meter that has seen two batches, five items, a tap and three items that were not served. */

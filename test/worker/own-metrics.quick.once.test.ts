@@ -142,9 +142,9 @@ test('a stage limits the label sets of all its workers together', () => {
     const users = metrics.counter('users_total', '', ['user']);
     for (let user = 0; user < 600; user += 1) users.inc(1, { user: `${worker}${user}` });
     const { counts, dropped } = metrics.take() as OwnChanges;
-    return meter.add(counts, dropped);
+    return /first at (\w+)/.exec(meter.add({ counts, dropped }) ?? '')?.[1];
   });
-  assert.deepEqual(told, [null, 'users_total', null]);
+  assert.deepEqual(told, [undefined, 'users_total', undefined]);
   const sums = flat(meter.values);
   assert.deepEqual([Object.keys(sums).length, meter.dropped], [MOST_OWN_SERIES, 200]);
   assert.deepEqual([sums['users_total["a0"]'], sums['users_total["b0"]']], [2, 1]);

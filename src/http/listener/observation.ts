@@ -6,7 +6,7 @@ import { asModeletError } from '../../core/errors.ts';
 import { type CheckResult, type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
 import type { Exposition } from '../../observe/export/collect.ts';
 import { ENGINE_METRICS } from '../../observe/export/metrics.ts';
-import { StageTotals } from '../../observe/meters/totals.ts';
+import { StageTotals } from '../../observe/meters/stage-meter.ts';
 import { forThePublic, missingIn, readiness } from '../../observe/views/readiness.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
 import type { Desk } from '../../runtime/desk/desk.ts';

@@ -36,7 +36,7 @@ export class FailedRequests {
     if (NO_FAILURES.has(code)) return;
     const message = messageWithPlace(error);
     const failure = { stage: stage ?? null, code, message: shortened(message), count: 1, at };
-    const key = keyOf(failure);
+    const key = failureKey(failure);
     const count = this.#counts.get(key)?.count ?? 0;
     if (count === 0 && this.#counts.size >= MOST) return;
     this.#counts.set(key, { ...failure, count: count + 1 });
@@ -62,12 +62,12 @@ export class FailedRequests {
 
 /** Adds the counts of two tables. */
 export function addFailures(some: readonly FailureCount[], others: readonly FailureCount[]): FailureCount[] {
-  const sums = new Map(some.map((failure) => [keyOf(failure), failure]));
+  const sums = new Map(some.map((failure) => [failureKey(failure), failure]));
   for (const failure of others) {
-    const known = sums.get(keyOf(failure));
+    const known = sums.get(failureKey(failure));
     const later = known && known.at > failure.at ? known : failure;
     const isLast = failure.isLast || known?.isLast === true;
-    sums.set(keyOf(failure), { ...later, isLast, count: failure.count + (known?.count ?? 0) });
+    sums.set(failureKey(failure), { ...later, isLast, count: failure.count + (known?.count ?? 0) });
   }
   return [...sums.values()];
 }
@@ -134,11 +134,11 @@ export class ReadFailures {
   }
 
   #keyOf({ stage, code }: Pick<FailureCount, 'stage' | 'code'>): string {
-    return keyOf({ code, stage: this.#ids.get(stage ?? '') ?? stage });
+    return failureKey({ code, stage: this.#ids.get(stage ?? '') ?? stage });
   }
 }
 
-function keyOf({ stage, code }: Pick<FailureCount, 'stage' | 'code'>): string {
+export function failureKey({ stage, code }: Pick<FailureCount, 'stage' | 'code'>): string {
   return `${code} ${stage ?? ''}`;
 }
 

@@ -1,12 +1,12 @@
 /** Measures one stage, and sums the metrics that its modelet declares itself; runs in the engine. */
 import type { ErrorCode } from '../../core/errors.ts';
-import type { StageTiming } from '../../core/model.ts';
+import type { StageStatus, StageTiming } from '../../core/model.ts';
 import {
+  addReadings,
   BATCH_REASONS,
   type BatchReason,
   CACHE_RESULTS,
   type CacheResult,
-  type HistogramReading,
   MOST_OWN_METRICS,
   MOST_OWN_SERIES,
   type OwnMetric,
@@ -16,13 +16,6 @@ import {
   type StageReading,
 } from '../../core/readings.ts';
 import { DURATION_BOUNDS, Histogram, Quantiles, SIZE_BOUNDS } from './histogram.ts';
-
-/** See `OwnMeter.add`. */
-interface GainedMetrics {
-  readonly counts: OwnValues;
-  readonly dropped: number;
-  readonly droppedAt?: string | null;
-}
 
 export class StageMeter {
   readonly #reasons: Record<BatchReason, number> = noneOf(BATCH_REASONS);
@@ -56,12 +49,6 @@ export class StageMeter {
     this.#counts.items += size;
     this.#reasons[reason] += 1;
     this.#batchSize.observe(size);
-  }
-
-  /** Adds what the modelet's own metrics have gained. Returns the warning that they are too many, once; otherwise null. */
-  ownChanged({ counts, dropped, droppedAt }: GainedMetrics): string | null {
-    const first = this.own.add(counts, dropped, droppedAt);
-    return first === null ? null : tooManyOwn(first);
   }
 
   /** @param runs how often the model ran; 0: not known */
@@ -157,7 +144,13 @@ function noneOf<Key extends string>(keys: readonly Key[]): Record<Key, number> {
   return Object.fromEntries(keys.map((key) => [key, 0])) as Record<Key, number>;
 }
 
-type MeterValue = number | HistogramReading;
+/** What the metrics of one worker have gained. */
+interface GainedMetrics {
+  readonly counts: OwnValues;
+  /** Number of updates that the worker itself has dropped, of which the first was of the metric `droppedAt`. */
+  readonly dropped: number;
+  readonly droppedAt?: string;
+}
 
 /** Sums the counters and histograms that a stage's modelet declares itself, over its workers and their successors. */
 export class OwnMeter {
@@ -175,21 +168,18 @@ export class OwnMeter {
     return this.#dropped;
   }
 
-  /**
-   * Adds what the metrics of one worker have gained.
-   * @param dropped number of updates that the worker itself has dropped, of which the first was of the metric `droppedAt`
-   * @returns the name of the first metric of which anything was dropped, if that happened just now; otherwise null
-   */
-  add(gained: OwnValues, dropped: number, droppedAt: string | null = null): string | null {
+  /** Returns the warning that the metrics are too many, once; otherwise null. */
+  add({ counts, dropped, droppedAt }: GainedMetrics): string | null {
     const isFirst = this.#dropped === 0;
     let full = droppedAt;
     this.#dropped += dropped;
     const values: Record<string, OwnValues[string]> = { ...this.#values };
-    for (const [metric, series] of Object.entries(gained)) {
-      const known: Record<string, MeterValue> = { ...values[metric] };
+    for (const [metric, series] of Object.entries(counts)) {
+      const known: Record<string, OwnValues[string][string]> = { ...values[metric] };
       for (const [labels, more] of Object.entries(series)) {
         const present = known[labels];
-        if (present !== undefined) known[labels] = sum(present, more);
+        // The key of a metric has the bounds, so all of its histograms have the same.
+        if (present !== undefined) known[labels] = addReadings(present, more);
         else if (this.#series < MOST_OWN_SERIES) {
           this.#series += 1;
           known[labels] = more;
@@ -201,7 +191,7 @@ export class OwnMeter {
       values[metric] = known;
     }
     this.#values = values;
-    return isFirst && this.#dropped > 0 ? full : null;
+    return isFirst && full !== undefined ? tooManyOwn(full) : null;
   }
 }
 
@@ -211,11 +201,37 @@ function tooManyOwn(first: string): string {
   return `its modelet has more than ${limits}, first at ${first}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
 }
 
-/** Adds two values of the same metric. Its key has the bounds, so both histograms have the same. */
-function sum(one: MeterValue, other: MeterValue): MeterValue {
-  if (typeof one === 'number' || typeof other === 'number') return Number(one) + Number(other);
-  return { counts: one.counts.map((count, index) => count + (other.counts[index] ?? 0)), sum: one.sum + other.sum };
-}
-
 /** The reading of a stage that has done nothing yet. */
 export const NOTHING_READ: StageReading = new StageMeter().read();
+
+/** Adds up the readings of all engines of a runtime: an engine's meters die with it, its last readings stay. */
+export class StageTotals {
+  /** Sums of the readings of dead engines, by stage ref. */
+  readonly #past: Map<number, StageReading> = new Map();
+  /** Last readings of the live engine, by stage ref. */
+  readonly #present: Map<number, StageReading> = new Map();
+
+  /** Takes over the engine's report. */
+  update(stages: readonly StageStatus[]): void {
+    for (const { ref, reading } of stages) this.#present.set(ref, reading);
+  }
+
+  /** Keeps the readings of an engine that has died; the next engine counts from 0. */
+  engineLost(): void {
+    for (const ref of this.#present.keys()) this.#past.set(ref, this.of(ref));
+    this.#present.clear();
+  }
+
+  /** Forgets all other stages. */
+  keep(refs: ReadonlySet<number>): void {
+    for (const readings of [this.#past, this.#present]) {
+      for (const ref of readings.keys()) if (!refs.has(ref)) readings.delete(ref);
+    }
+  }
+
+  of(ref: number): StageReading {
+    const past = this.#past.get(ref);
+    const present = this.#present.get(ref) ?? NOTHING_READ;
+    return past ? addReadings(past, present) : present;
+  }
+}

@@ -3,17 +3,8 @@ import { ago, duration } from '../../core/figures.ts';
 import { causeOf } from '../meters/failed-requests.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
-import { type LongRun, lingering, type OldRun } from './long-runs.ts';
-import type { StageHealth } from './words.ts';
-
-/** Mean times of the items that ran since an earlier look, in ms. */
-export interface ItemTimes {
-  /** Wait for a free worker. */
-  readonly queueMs: number;
-  /** Wait for the batch to fill while a worker was free. */
-  readonly batchMs: number;
-  readonly runMs: number;
-}
+import type { ItemTimes } from './interval.ts';
+import { type LongRun, lingering, type OldRun, type StageHealth } from './words.ts';
 
 export interface JudgedStage {
   readonly id: string;
@@ -149,17 +140,13 @@ const brokenStage: Rule = ({ stages }) => {
   return [error(`${first.name}: ${first.whole}.${more}`, first.id)];
 };
 
-const notListening: Rule = ({ notListening: reasons }) => reasons.map((reason) => error(`${reason}.`, null));
+const notListening: Rule = ({ notListening: reasons }) => reasons.map((reason) => error(`${reason}.`));
 
 const deadEnds: Rule = ({ endpoints }) =>
-  endpoints
-    .filter(({ isDeadEnd }) => isDeadEnd)
-    .map(({ id, method, path }) => error(noAnswer(`${method} ${path}`), id));
+  endpoints.filter(({ isDeadEnd }) => isDeadEnd).map((one) => error(noAnswer(`${one.method} ${one.path}`), one.id));
 
 const secondEndpoints: Rule = ({ endpoints }) =>
-  endpoints
-    .filter(({ isSecond }) => isSecond)
-    .map(({ id, method, path }) => error(addressTwice(`${method} ${path}`), id));
+  endpoints.filter(({ isSecond }) => isSecond).map((one) => error(addressTwice(`${one.method} ${one.path}`), one.id));
 
 const failedSuccessor: Rule = ({ stages }) =>
   stages.flatMap(({ id, name, successorError }) => {
@@ -184,19 +171,13 @@ const closedGate: Rule = ({ gates }) =>
       ({ open, control, source, waiting }) => !open && waiting === 0 && (control !== 'auto' || source.error === null),
     )
     .filter(({ control, inFlight }) => control === 'close' || inFlight === 0)
-    .map(({ id, name, why }) => ({ kind: 'slow', text: `Gate ${name} is ${clause(why)}.`, node: id, actions: [] }));
+    .map(({ id, name, why }) => finding('slow', `Gate ${name} is ${clause(why)}.`, id));
 
 const starting: Rule = ({ stages, opening }) => {
+  const addresses = opening.map((address) => finding('startup', address));
   const starts = stages.find(({ health }) => health === 'startup');
-  const addresses = opening.map((address) => ({
-    kind: 'startup' as const,
-    text: address,
-    node: null,
-    actions: [],
-  }));
   if (!starts) return addresses;
-  const text = `${starts.name} is starting. Requests to it wait.`;
-  return [{ kind: 'startup', text, node: starts.id, actions: [] }, ...addresses];
+  return [finding('startup', `${starts.name} is starting. Requests to it wait.`, starts.id), ...addresses];
 };
 
 const longRuns: Rule = ({ stages }) =>
@@ -208,7 +189,7 @@ const longRuns: Rule = ({ stages }) =>
     const longer = alone === '' && usual !== null ? `, where ${duration(usual)} is usual` : '';
     const text = `${name} ${runs}${alone}${longer}: restart it, or set a run timeout.`;
     const actions = (['restart', 'limit'] as const).map((kind) => ({ kind, node: id }));
-    return [{ kind: 'slow' as const, text, node: id, actions }];
+    return [finding('slow', text, id, actions)];
   });
 
 const oldWorkers: Rule = ({ stages }) =>
@@ -216,8 +197,7 @@ const oldWorkers: Rule = ({ stages }) =>
     const first = lingering(retired);
     if (!first) return [];
     const end = first.overdue > 0 ? ', and no caller waits for it. The stage kills it soon.' : ', and then ends.';
-    const text = `${name}: an old worker has run one call for ${duration(first.runsMs)}${end}`;
-    return [{ kind: 'slow' as const, text, node: id, actions: [] }];
+    return [finding('slow', `${name}: an old worker has run one call for ${duration(first.runsMs)}${end}`, id)];
   });
 
 /** @returns what a stage does that has these batches */
@@ -225,8 +205,7 @@ export function overdueWords(count: number): string {
   return `runs ${count === 1 ? 'a batch' : `${count} batches`} that no caller waits for any more`;
 }
 
-const full: Rule = ({ memory }) =>
-  memory === null ? [] : [{ kind: 'slow', text: `${memory}.`, node: null, actions: [] }];
+const full: Rule = ({ memory }) => (memory === null ? [] : [finding('slow', `${memory}.`)]);
 
 const NEWS: readonly VerdictKind[] = ['error', 'slow', 'note'];
 
@@ -245,28 +224,31 @@ const KINDS: Readonly<Record<ReturnType<typeof causeOf>, VerdictKind>> = {
 const news: Rule = ({ stages, failures }) => {
   const died = stages.flatMap(({ id, name, death }) => {
     if (death === null) return [];
-    const text = `${name}: worker ${death.worker} died ${ago(death.agoMs)}: ${death.error}`;
-    return [{ kind: 'slow' as const, text, node: id, actions: [] }];
+    return [finding('slow', `${name}: worker ${death.worker} died ${ago(death.agoMs)}: ${death.error}`, id)];
   });
-  const failed = failures.map(({ stage, code, message, count }) => {
-    const text = `${stage === null ? '' : `${stage}: `}${count} x ${code}: ${message}`;
-    const node = stages.find(({ name }) => name === stage)?.id ?? null;
-    return { kind: KINDS[causeOf(code)], text, node, actions: [] };
+  const failed = failures.map((failure) => {
+    const { code, message, count } = failure;
+    return atStage(KINDS[causeOf(code)], failure, `${count} x ${code}: ${message}`, stages);
   });
   const all = [...died, ...failed].toSorted((a, b) => NEWS.indexOf(a.kind) - NEWS.indexOf(b.kind));
   const shown = all.slice(0, MOST_NEWS);
   const left = all.length - shown.length;
-  const more = { kind: 'note' as const, text: `${left} more kinds of failures.`, node: null, actions: [] };
-  const [first, ...others] = [...shown, ...(left > 0 ? [more] : [])];
+  const more = left > 0 ? [finding('note', `${left} more kinds of failures.`)] : [];
+  const [first, ...others] = [...shown, ...more];
   return first ? [{ ...first, actions: [{ kind: 'seen' }] }, ...others] : [];
 };
 
 /** A failure that a user has read is no news, but only an answer shows that it is over. */
 const lastAnswers: Rule = ({ stages, lasting }) =>
-  lasting.map(({ stage, code, message }) => {
-    const text = `${stage === null ? '' : `${stage}: `}the last request ended with ${code}, and no request was answered since: ${message}`;
-    return { kind: 'note', text, node: stages.find(({ name }) => name === stage)?.id ?? null, actions: [] };
+  lasting.map((failure) => {
+    const text = `the last request ended with ${failure.code}, and no request was answered since: ${failure.message}`;
+    return atStage('note', failure, text, stages);
   });
+
+function atStage(kind: VerdictKind, { stage }: UnreadFailure, text: string, stages: Judged['stages']): Finding {
+  if (stage === null) return finding(kind, text);
+  return finding(kind, `${stage}: ${text}`, stages.find(({ name }) => name === stage)?.id);
+}
 
 /** The rules, the gravest first. */
 const RULES: readonly Rule[] = [
@@ -301,8 +283,18 @@ export function addressTwice(endpoint: string): string {
   return `${endpoint} is the address of two HTTP-in nodes, and one of them gets no requests.`;
 }
 
-function error(text: string, node: string | null, actions: readonly FindingAction[] = []): Finding {
-  return { kind: 'error', text: text.replace(/\.\.$/, '.'), node, actions };
+export function finding(
+  kind: VerdictKind,
+  text: string,
+  node: string | null = null,
+  actions: readonly FindingAction[] = [],
+): Finding {
+  return { kind, text, node, actions };
+}
+
+/** The message that ends the sentence may have a full stop already. */
+function error(text: string, node?: string, actions?: readonly FindingAction[]): Finding {
+  return finding('error', text.replace(/\.\.$/, '.'), node, actions);
 }
 
 function names(nodes: readonly { readonly name: string }[]): string {

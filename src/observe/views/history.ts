@@ -3,6 +3,7 @@
  * number of points and marks is fixed, and each point has only the stages and gates that still exist.
  */
 import type { FailureCount } from '../../core/readings.ts';
+import { failureKey } from '../meters/failed-requests.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
 import { type Measurement, type RequestInterval, readingSince, requestsBetween, rounded } from './interval.ts';
@@ -83,7 +84,7 @@ export class RuntimeHistory implements Added {
   /** A deploy has replaced the runtime, which counts from 0: its next look has nothing before it. */
   replaced(time: number): HistoryMark {
     this.#looks = [];
-    return this.#mark({ time, kind: 'deploy', stage: null, count: 1, error: null });
+    return this.#mark(deployAt(time));
   }
 
   /** @param time of the look, in ms since 1970 */
@@ -115,26 +116,17 @@ export class RuntimeHistory implements Added {
       return free;
     };
     this.#stages = stages.map(({ id, name }) => ({ id, name, colour: colours.get(id) ?? lowest() }));
-    const last = this.#points.at(-1);
-    const isSame = last && hasOnly(last.stages, stages) && hasOnly(last.gates, gates);
-    if (!last || isSame) return;
+    const stageIds = new Set(stages.map(({ id }) => id));
+    const gateIds = new Set(gates.map(({ id }) => id));
     this.#points = this.#points.map((point) => ({
       ...point,
-      stages: only(point.stages, stages),
-      gates: only(point.gates, gates),
+      stages: only(point.stages, stageIds),
+      gates: only(point.gates, gateIds),
     }));
   }
 }
 
-type Identified = readonly { readonly id: string }[];
-
-function hasOnly(values: Readonly<Record<string, unknown>>, those: Identified): boolean {
-  const ids = new Set(those.map(({ id }) => id));
-  return Object.keys(values).every((id) => ids.has(id));
-}
-
-function only<Value>(values: Readonly<Record<string, Value>>, those: Identified): Record<string, Value> {
-  const ids = new Set(those.map(({ id }) => id));
+function only<Value>(values: Readonly<Record<string, Value>>, ids: ReadonlySet<string>): Record<string, Value> {
   return Object.fromEntries(Object.entries(values).filter(([id]) => ids.has(id)));
 }
 
@@ -175,10 +167,9 @@ function usedPart(earlier: StageSnapshot | undefined, later: StageSnapshot, ms: 
 }
 
 function failedBetween(earlier: Measurement, later: Measurement): FailedRequestsOfPoint[] {
-  const keyOf = ({ stage, code }: FailureCount): string => `${code} ${stage ?? ''}`;
-  const before = new Map(earlier.failed.map((failure) => [keyOf(failure), failure.count]));
+  const before = new Map(earlier.failed.map((failure) => [failureKey(failure), failure.count]));
   const told = later.failed
-    .map((failure) => ({ ...failure, count: failure.count - (before.get(keyOf(failure)) ?? 0) }))
+    .map((failure) => ({ ...failure, count: failure.count - (before.get(failureKey(failure)) ?? 0) }))
     .filter(({ count }) => count > 0)
     .map(({ stage, code, message, count }) => ({ stage, code, message, count }));
   // An outcome that is no fault, such as `cancelled`, has no message.
@@ -195,11 +186,14 @@ function failedBetween(earlier: Measurement, later: Measurement): FailedRequests
 /** Causes of restarts that no user asked for. A worker that did not start did not die: the table of workers says why. */
 const DEATHS = ['died', 'run_timeout'] as const;
 
+function deployAt(time: number): HistoryMark {
+  return { time, kind: 'deploy', stage: null, count: 1, error: null };
+}
+
 function marksBetween(earlier: Measurement, later: Measurement, time: number): HistoryMark[] {
   const [before, now] = [earlier.snapshot, later.snapshot];
   const known = new Map(before.stages.map(({ id, reading }) => [id, reading]));
   const isDeploy = now.deploys.count !== before.deploys.count;
-  const deploy: HistoryMark = { time, kind: 'deploy', stage: null, count: 1, error: null };
   const engines = now.engine.deaths.serving + now.engine.deaths.starting;
   const lost = engines - before.engine.deaths.serving - before.engine.deaths.starting;
   const engine: HistoryMark = { time, kind: 'engine', stage: null, count: lost, error: now.engine.error };
@@ -209,5 +203,5 @@ function marksBetween(earlier: Measurement, later: Measurement, time: number): H
     const error = lastDeath && lastDeath.agoMs <= later.at - earlier.at ? lastDeath.error : null;
     return count > 0 ? [{ time, kind: 'death', stage: name, count, error }] : [];
   });
-  return [...(isDeploy ? [deploy] : []), ...(lost > 0 ? [engine] : []), ...workers];
+  return [...(isDeploy ? [deployAt(time)] : []), ...(lost > 0 ? [engine] : []), ...workers];
 }

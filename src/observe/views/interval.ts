@@ -1,9 +1,8 @@
 /** Computes the activity of a runtime between two looks at it, small enough to send as a message. Pure. */
-import type { FailureCount, FineReading, StageReading } from '../../core/readings.ts';
+import { type FailureCount, type FineReading, type StageReading, subtractReadings } from '../../core/readings.ts';
 import type { Measured } from '../export/metric.ts';
 import { countOf, quantile } from '../meters/histogram.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
-import { subtractReadings } from '../meters/totals.ts';
 import type { StageSnapshot } from './snapshot.ts';
 
 /** A runtime's state at a time of the monotonic clock, in ms. */
@@ -13,6 +12,15 @@ export interface Measurement extends Measured {
   readonly results: FineReading;
   /** All requests that failed, by stage and code, whether or not a user has read of them. */
   readonly failed: readonly FailureCount[];
+}
+
+/** Mean times of the items that ran since an earlier look, in ms. */
+export interface ItemTimes {
+  /** Wait for a free worker. */
+  readonly queueMs: number;
+  /** Wait for the batch to fill while a worker was free. */
+  readonly batchMs: number;
+  readonly runMs: number;
 }
 
 export interface StageInterval {
@@ -84,15 +92,23 @@ export function requestsBetween(earlier: Measurement, later: Measurement): Reque
 }
 
 function ended({ snapshot }: Measurement): { readonly requests: number; readonly errors: number } {
-  const requests = Object.values(snapshot.requests).reduce((sum, count) => sum + count, 0);
+  const requests = totalOf(snapshot.requests);
   return { requests, errors: requests - (snapshot.requests['ok'] ?? 0) };
+}
+
+export function totalOf(counts: Readonly<Record<string, number | undefined>>): number {
+  return Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0);
 }
 
 function stageBetween(earlier: StageReading, { queue, workers, ready, reading }: StageSnapshot): StageInterval {
   const since = readingSince(earlier, reading);
   const { batchSize, run } = since;
   const busy = workers.filter((worker) => worker.busy).length;
-  return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run), cached: cachedPart(since) };
+  return {
+    ...{ queue, busy, workers: ready, cached: cachedPart(since) },
+    meanBatch: meanOf(batchSize.sum, countOf(batchSize)),
+    runMs: meanOf(run.sum, countOf(run)),
+  };
 }
 
 /** Returns the fraction of requests that needed no separate run; null if none came while the cache was on. */
@@ -106,9 +122,15 @@ export function readingSince(earlier: StageReading, later: StageReading): StageR
   return later.batches < earlier.batches ? later : subtractReadings(later, earlier);
 }
 
-function meanOf(reading: StageReading['run']): number | null {
-  const count = countOf(reading);
-  return count > 0 ? rounded(reading.sum / count) : null;
+/** @returns the mean times of the items in a reading; null if none ran */
+export function timesOf({ queueWait, batchWait, run }: StageReading): ItemTimes | null {
+  const items = countOf(run);
+  if (items === 0) return null;
+  return { queueMs: queueWait.sum / items, batchMs: batchWait.sum / items, runMs: run.sum / items };
+}
+
+export function meanOf(sum: number, count: number): number | null {
+  return count > 0 ? rounded(sum / count) : null;
 }
 
 export function perSecond(count: number, seconds: number): number {

@@ -13,8 +13,8 @@ import type {
 import type { ClientReadings, FailureCount, StageReading } from '../../core/readings.ts';
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
-import type { StageTotals } from '../meters/totals.ts';
-import type { SlowRequest } from './breakdown.ts';
+import type { SlowRequest } from '../meters/request-meters.ts';
+import type { StageTotals } from '../meters/stage-meter.ts';
 import { type StageFacts, whyWaiting } from './why.ts';
 
 /** Frames and items, by type of frame. */

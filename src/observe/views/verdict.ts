@@ -1,8 +1,7 @@
 /** One sentence about all pipelines: that all is well, or the first thing that is not and what to do about it. Pure. */
 import { percent } from '../../core/figures.ts';
-import type { StageReading } from '../../core/readings.ts';
-import { countOf } from '../meters/histogram.ts';
-import { clause, type Finding, findingsIn, type ItemTimes, type Judged, type JudgedStage } from './findings.ts';
+import { clause, type Finding, finding, findingsIn, type Judged, type JudgedStage } from './findings.ts';
+import type { ItemTimes } from './interval.ts';
 
 /** The first finding, and the others. */
 export interface Verdict extends Finding {
@@ -15,16 +14,8 @@ const LONG_WAIT = 1;
 const SHORT_MS = 5;
 
 export function verdictOn(judged: Judged): Verdict {
-  const found = [...findingsIn(judged), ...[whatWaits(judged)].filter((finding) => finding !== null)];
-  const [first = well(judged), ...others] = found;
+  const [first = well(judged), ...others] = [...findingsIn(judged), ...whatWaits(judged)];
   return { ...first, others };
-}
-
-/** @returns the mean times of the items in a reading; null if none ran */
-export function timesOf({ queueWait, batchWait, run }: StageReading): ItemTimes | null {
-  const items = countOf(run);
-  if (items === 0) return null;
-  return { queueMs: queueWait.sum / items, batchMs: batchWait.sum / items, runMs: run.sum / items };
 }
 
 /** @returns the stage in which items spend the most time; null if none ran anywhere */
@@ -37,15 +28,10 @@ function totalOf(times: ItemTimes | null): number {
   return times === null ? 0 : times.queueMs + times.batchMs + times.runMs;
 }
 
-function whatWaits({ stages, gates, loop }: Judged): Finding | null {
+function whatWaits({ stages, gates, loop }: Judged): Finding[] {
   const closed = gates.find(({ waiting }) => waiting > 0);
   if (closed) {
-    return {
-      kind: 'slow',
-      text: `${closed.waiting} wait at gate ${closed.name}: ${clause(closed.why)}.`,
-      node: closed.id,
-      actions: [],
-    };
+    return [finding('slow', `${closed.waiting} wait at gate ${closed.name}: ${clause(closed.why)}.`, closed.id)];
   }
   const slowest = slowestOf(stages);
   if (slowest?.times) {
@@ -57,30 +43,18 @@ function whatWaits({ stages, gates, loop }: Judged): Finding | null {
         ? [queueMs, `items wait ${ms(queueMs)} for a worker. Add workers, or make batches larger.`]
         : [batchMs, `items wait ${ms(batchMs)} for their batch to fill. Lower the wait of the batcher.`];
     if (!isChosen && wait > LONG_WAIT * runMs && wait > SHORT_MS) {
-      return { kind: 'slow', text: `${slowest.name} is the bottleneck: ${why}`, node: slowest.id, actions: [] };
+      return [finding('slow', `${slowest.name} is the bottleneck: ${why}`, slowest.id)];
     }
   }
-  if (loop === null || loop.utilization < 0.9) return null;
+  if (loop === null || loop.utilization < 0.9) return [];
   const busy = `Node-RED itself is ${percent(loop.utilization)} busy.`;
-  return { kind: 'slow', text: `${busy} Requests wait for their turn in its event loop.`, node: null, actions: [] };
+  return [finding('slow', `${busy} Requests wait for their turn in its event loop.`)];
 }
 
 function well({ stages, requestsPerSecond }: Judged): Finding {
   const partly = stages.find(({ health }) => health === 'partly');
-  if (!partly) {
-    return {
-      kind: 'good',
-      text: requestsPerSecond > 0 ? 'All is well.' : 'All is well. Nothing runs now.',
-      node: null,
-      actions: [],
-    };
-  }
-  return {
-    kind: 'startup',
-    text: `${partly.name} serves with fewer workers: ${partly.words}.`,
-    node: partly.id,
-    actions: [],
-  };
+  if (partly) return finding('startup', `${partly.name} serves with fewer workers: ${partly.words}.`, partly.id);
+  return finding('good', requestsPerSecond > 0 ? 'All is well.' : 'All is well. Nothing runs now.');
 }
 
 function ms(value: number): string {

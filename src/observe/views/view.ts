@@ -6,17 +6,25 @@ import { BYTES_PER_MB } from '../../core/model.ts';
 import type { StageReading } from '../../core/readings.ts';
 import { countOf, quantile } from '../meters/histogram.ts';
 import type { LoopSnapshot } from '../meters/loop.ts';
-import { KEPT } from '../meters/request-meters.ts';
+import { KEPT, type SlowRequest } from '../meters/request-meters.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
-import type { SlowRequest } from './breakdown.ts';
 import { isFault, type JudgedEndpoint, type JudgedStage, overdueWords, type UnusableNode } from './findings.ts';
 import type { GateView } from './gate-snapshot.ts';
-import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
-import { longRunOf, meanRunMs } from './long-runs.ts';
+import {
+  cachedPart,
+  type Measurement,
+  meanOf,
+  perSecond,
+  readingSince,
+  requestsBetween,
+  rounded,
+  timesOf,
+  totalOf,
+} from './interval.ts';
 import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from './snapshot.ts';
-import { slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
+import { slowestOf, type Verdict, verdictOn } from './verdict.ts';
 import { overdueOf } from './why.ts';
-import { stageWords } from './words.ts';
+import { longRunOf, stageWords } from './words.ts';
 
 /** A chain of stages as the sidebar draws it. */
 export interface Chain {
@@ -202,20 +210,21 @@ function stageView(
   const busy = since && since.batches > 0 ? Math.max(1, stage.busy) : stage.busy;
   const { health, text: words, whole } = stageWords(stage, runtime, busy);
   const { id, name, retired, successorError, why, queue, capacity, workers, versions } = stage;
+  const { policy, maxBatchSize } = stage.batching;
   const overdue = overdueOf(workers);
   return {
     ...{ id, name, health, words, whole, overdue, retired, successorError, why, queue, capacity, workers, versions },
-    longRun: longRunOf(stage.runsMs, meanRunMs(stage.reading), overdue),
+    longRun: longRunOf(stage),
     death: stage.lastDeath?.read === false ? stage.lastDeath : null,
     warnings: [
-      ...(overdue > 0 ? [overdueWords(overdue)] : []),
-      ...(successorError === null ? [] : [successorError]),
-      ...versions.flatMap((version) => versionWarning(version) ?? []),
+      overdue > 0 ? overdueWords(overdue) : null,
+      successorError,
+      ...versions.map(versionWarning),
       ...stage.pinWarnings,
-      ...(stage.batchWarning ? [stage.batchWarning.text] : []),
-      ...(stage.instead === undefined ? [] : [stage.instead]),
-    ],
-    ...batchesOf(stage),
+      stage.batchWarning?.text,
+      stage.instead,
+    ].filter((text) => typeof text === 'string'),
+    ...{ policy, maxBatchSize, batchChoice: stage.adaptive?.reason ?? null },
     meanBatch: since && meanOf(since.items, since.batches),
     runsPerBatch: since && meanOf(since.runs, since.countedBatches),
     times: since && timesOf(since),
@@ -225,15 +234,6 @@ function stageView(
     runP99: since && rounded(quantile(since.runTimes, 0.99)),
     cached: since && cachedPart(since),
   };
-}
-
-function batchesOf({ batching, adaptive }: StageSnapshot): Pick<StageView, 'policy' | 'batchChoice' | 'maxBatchSize'> {
-  const { policy, maxBatchSize } = batching;
-  return { policy, batchChoice: adaptive?.reason ?? null, maxBatchSize };
-}
-
-function meanOf(sum: number, count: number): number | null {
-  return count > 0 ? rounded(sum / count) : null;
 }
 
 /** Returns a reason why a version gets none of the requests that the flow gives it, or null. */
@@ -276,10 +276,6 @@ function placesOf(runtimes: readonly RuntimeView[], around: Around): PlacedHolde
 
 function sum(rates: readonly (number | null)[]): number {
   return rates.reduce<number>((all, rate) => all + (rate ?? 0), 0);
-}
-
-function totalOf(counts: Readonly<Record<string, number | undefined>>): number {
-  return Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0);
 }
 
 /** A process on the map. */

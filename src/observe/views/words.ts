@@ -1,6 +1,6 @@
 /** The state of a stage in a few words, the same on its badge, in the sidebar and in the documentation. Pure. */
 import { duration } from '../../core/figures.ts';
-import { type LongRun, longRunOf, meanRunMs } from './long-runs.ts';
+import { timesOf } from './interval.ts';
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
 import { overdueOf } from './why.ts';
 
@@ -55,7 +55,7 @@ export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, bu
   if (refuses !== null) return said('error', 'refuses all', refuses);
   if (scaling?.wanted === 0 && engine.state === 'ready') return said('ready', 'asleep');
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
-  const health = ready === workers.length && overdueOf(workers) === 0 && !longRun(stage) ? 'ready' : 'partly';
+  const health = ready === workers.length && overdueOf(workers) === 0 && !longRunOf(stage) ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
   if (successorError !== null) return said(health, 'new code fails', successorError);
   if (stage.renewing) return said(health, 'new code starts, old code answers');
@@ -76,13 +76,9 @@ function serving(stage: StageSummary, busy: number): string {
   if (ready < all) return `${ready} of ${all} ready`;
   if (busy === 0) return `idle, ${all}${range} ${all === 1 && !scaling ? 'worker' : 'workers'}`;
   const overdue = overdueOf(workers);
-  const long = longRun(stage);
+  const long = longRunOf(stage);
   const time = long ? `, one call for ${duration(long.ms)}` : '';
   return `${busy} of ${all * concurrency} busy${scaling ? `, ${all}${range} workers` : ''}${overdue > 0 ? `, ${overdue} overdue` : ''}${time}`;
-}
-
-function longRun({ runsMs = null, reading, workers }: StageSummary): LongRun | null {
-  return longRunOf(runsMs, reading ? meanRunMs(reading) : null, overdueOf(workers));
 }
 
 function starting(workers: StageSummary['workers']): StageWords {
@@ -140,4 +136,37 @@ export function headline(message: string, longest: number = LONGEST_BADGE): stri
   const ends = [...short.matchAll(/[;:,] /g)].map(({ index }) => index);
   const clauses = ends.findLast((end) => end <= longest) ?? 0;
   return clauses > longest / 2 ? short.slice(0, clauses) : `${short.slice(0, longest - 1).trimEnd()}\u2026`;
+}
+
+/** A run that is worth a word takes at least this long, in ms, ... */
+const LONG_RUN_MS = 10_000;
+/** ... and so many times as long as the mean of the runs before it. */
+const LONGER = 10;
+
+/** A call that runs for far longer than usual, or past the time limit of its requests. */
+export interface LongRun {
+  readonly ms: number;
+  /** Mean time of the runs so far, in ms; null if none has ended. */
+  readonly usualMs: number | null;
+}
+
+type RunningStage = Pick<StageSnapshot, 'workers'> & Partial<Pick<StageSnapshot, 'runsMs' | 'reading'>>;
+
+/** Looks at the oldest batch that runs. */
+export function longRunOf({ runsMs = null, reading, workers }: RunningStage): LongRun | null {
+  if (runsMs === null) return null;
+  const usualMs = (reading && timesOf(reading)?.runMs) ?? null;
+  const isLong = runsMs >= LONG_RUN_MS && runsMs >= LONGER * (usualMs ?? 0);
+  return isLong || overdueOf(workers) > 0 ? { ms: runsMs, usualMs } : null;
+}
+
+/** The oldest run of an old worker, see `StageSnapshot.retired`. */
+export interface OldRun {
+  readonly runsMs: number;
+  readonly overdue: number;
+}
+
+/** @returns the first old worker that does not end soon by itself; undefined if all do */
+export function lingering(retired: readonly OldRun[]): OldRun | undefined {
+  return retired.find(({ runsMs, overdue }) => overdue > 0 || runsMs > LONG_RUN_MS);
 }

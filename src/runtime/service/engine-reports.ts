@@ -7,10 +7,10 @@ import {
   STATUS_INTERVAL_MS,
   type StageLoad,
 } from '../../core/model.ts';
-import type { ClientReadings, FailureCount, RequestReading } from '../../core/readings.ts';
+import { addReadings, type ClientReadings, type FailureCount, type RequestReading } from '../../core/readings.ts';
 import { addFailures } from '../../observe/meters/failed-requests.ts';
 import { DurationMeter } from '../../observe/meters/request-meters.ts';
-import { addReadings, StageTotals } from '../../observe/meters/totals.ts';
+import { StageTotals } from '../../observe/meters/stage-meter.ts';
 import type { DescribedStage } from '../../wire/frames/bodies.ts';
 
 const NOTHING_TOLD: EngineStatus = { stages: [], rssBytes: 0 };

@@ -1,7 +1,7 @@
 /** The slowest requests and what they spent their time on, with real processes. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { SlowRequest } from '../../../src/observe/views/breakdown.ts';
+import type { SlowRequest } from '../../../src/observe/meters/request-meters.ts';
 import { serve, type TestService } from '../../fixtures/service.ts';
 
 /** Input: ms to take, or `fail` after as many. */

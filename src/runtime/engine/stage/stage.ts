@@ -296,7 +296,7 @@ export class Stage implements RouteStage {
       },
       onEnded: (cause) => this.meter.workerEnded(cause),
       onOwnMetrics: (changes) => {
-        const message = this.meter.ownChanged(changes);
+        const message = this.meter.own.add(changes);
         if (message !== null) this.#host.onLog({ level: 'warn', message, stage: this.name });
       },
       onKeysLost: (keys) => this.#queue.keys?.noteLost(keys),
