@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageStatus } from '../../src/core/model.ts';
 import { countOf } from '../../src/observe/meters/histogram.ts';
-import { NOTHING_READ, StageMeter, StageTotals } from '../../src/observe/meters/stage-meter.ts';
+import { NOTHING_READ, StageMeter, StageReadings } from '../../src/observe/meters/stage-meter.ts';
 import { NOT_RUNNING } from '../../src/observe/views/snapshot.ts';
 
 /** A meter that has seen two batches, five items, a tap and three items that were not served. */
@@ -39,7 +39,7 @@ test('a meter returns the counts that it was given', () => {
 });
 
 test('totals continue from the last reading of a dead engine, and never fall', () => {
-  const totals = new StageTotals();
+  const totals = new StageReadings();
   assert.deepEqual(totals.of(1), NOTHING_READ);
   totals.update([status(1, used())]);
   const before = totals.of(1);
@@ -58,7 +58,7 @@ test('totals continue from the last reading of a dead engine, and never fall', (
 });
 
 test('the meter forgets a removed stage, which starts at 0 when it returns', () => {
-  const totals = new StageTotals();
+  const totals = new StageReadings();
   totals.update([status(1, used()), status(2, used())]);
   totals.engineLost();
   totals.update([status(1, used()), status(2, used())]);

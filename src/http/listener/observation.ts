@@ -6,7 +6,7 @@ import { asModeletError } from '../../core/errors.ts';
 import { type CheckResult, type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
 import type { Exposition } from '../../observe/export/collect.ts';
 import { ENGINE_METRICS } from '../../observe/export/metrics.ts';
-import { StageTotals } from '../../observe/meters/stage-meter.ts';
+import { StageReadings } from '../../observe/meters/stage-meter.ts';
 import { forThePublic, missingIn, readiness } from '../../observe/views/readiness.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
 import type { Desk } from '../../runtime/desk/desk.ts';
@@ -163,7 +163,7 @@ export class ObservationPaths {
     const status = engine.status();
     const { backlog, capacity } = desk;
     const { counts, late } = desk.read();
-    const totals = new StageTotals();
+    const totals = new StageReadings();
     totals.update(status.stages);
     const shown = {
       ...{ id: runtime, name: runtime, state: 'ready', refuses: null, listener: null, backlog, capacity },

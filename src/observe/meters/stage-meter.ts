@@ -205,7 +205,7 @@ function tooManyOwn(first: string): string {
 export const NOTHING_READ: StageReading = new StageMeter().read();
 
 /** Adds up the readings of all engines of a runtime: an engine's meters die with it, its last readings stay. */
-export class StageTotals {
+export class StageReadings {
   /** Sums of the readings of dead engines, by stage ref. */
   readonly #past: Map<number, StageReading> = new Map();
   /** Last readings of the live engine, by stage ref. */

@@ -14,7 +14,7 @@ import type { ClientReadings, FailureCount, StageReading } from '../../core/read
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
 import type { SlowRequest } from '../meters/request-meters.ts';
-import type { StageTotals } from '../meters/stage-meter.ts';
+import type { StageReadings } from '../meters/stage-meter.ts';
 import { type StageFacts, whyWaiting } from './why.ts';
 
 /** Frames and items, by type of frame. */
@@ -175,7 +175,7 @@ interface RuntimeParts {
   readonly plan: ShownPlan;
   readonly status: EngineStatus;
   readonly now: number;
-  readonly totals: StageTotals;
+  readonly totals: StageReadings;
   readonly failures: readonly FailureCount[];
   readonly lasting: readonly FailureCount[];
   /** When a user read of failures last. */

@@ -10,7 +10,7 @@ import {
 import { addReadings, type ClientReadings, type FailureCount, type RequestReading } from '../../core/readings.ts';
 import { addFailures } from '../../observe/meters/failed-requests.ts';
 import { DurationMeter } from '../../observe/meters/request-meters.ts';
-import { StageTotals } from '../../observe/meters/stage-meter.ts';
+import { StageReadings } from '../../observe/meters/stage-meter.ts';
 import type { DescribedStage } from '../../wire/frames/bodies.ts';
 
 const NOTHING_TOLD: EngineStatus = { stages: [], rssBytes: 0 };
@@ -25,7 +25,7 @@ const OPENING: ListenerState = { tag: 'opening' };
 
 export class EngineReports {
   /** Totals over all engines. */
-  readonly totals: StageTotals = new StageTotals();
+  readonly totals: StageReadings = new StageReadings();
   #status: EngineStatus = NOTHING_TOLD;
   #at: number = Number.NEGATIVE_INFINITY;
   /** Requests at the listeners of dead engines. */
