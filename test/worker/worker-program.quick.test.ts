@@ -1,4 +1,4 @@
-/** A worker's memory of cancelled requests. */
+/** How a worker treats the cancellation of requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { WorkerProgram } from '../../src/runtime/worker/worker-program.ts';
@@ -50,4 +50,26 @@ test('the worker forgets the cancellation of an answered item, even if another b
     [5, { value: 5 }],
   ]);
   assert.deepEqual(runs, [1, 0, 1, 1, 1], 'a cancelled item does not run');
+});
+
+test('a cancellation aborts the signal of a call that runs, and leaves that of an answered one as it was', async () => {
+  const program = new WorkerProgram({ send: () => {}, flushed: () => Promise.resolve() });
+  const code = `globalThis.called(ctx.signal);
+    if (input === 2) await new Promise((end) => ctx.signal.addEventListener('abort', end));`;
+  const source = { ...BOOT.modelet.source, code };
+  await program.receive({ type: 'load', body: { ...BOOT, modelet: { ...BOOT.modelet, source } } });
+  const run = (id: number): { signal: Promise<AbortSignal>; end: Promise<void> } => {
+    const signal = new Promise<AbortSignal>((called) => Object.assign(globalThis, { called }));
+    return { signal, end: program.receive({ type: 'batch', batch: id, items: [input(id, { id })] }) };
+  };
+  const first = run(1);
+  await first.end;
+  const second = run(2);
+  const signals = [await first.signal, await second.signal];
+  await program.receive({ type: 'cancel', body: [1, 2] });
+  await second.end;
+  assert.deepEqual(
+    signals.map(({ aborted }) => aborted),
+    [false, true],
+  );
 });

@@ -18,16 +18,17 @@ export interface PlacesHost<Call> {
   run(call: Call): Promise<void>;
 }
 
-interface Started<Call> {
+interface Accepted<Call> {
   readonly call: Call;
-  readonly settle: { readonly resolve: () => void; readonly reject: (thrown: unknown) => void };
+  /** Settles the promise of `add` as the call does. */
+  readonly settle: (run: Promise<void>) => void;
 }
 
 export class Places<Call> {
   readonly #count: number;
   readonly #host: PlacesHost<Call>;
-  readonly #waiting: Started<Call>[] = [];
-  readonly #running: Set<Started<Call>> = new Set();
+  readonly #waiting: Accepted<Call>[] = [];
+  readonly #running: Set<Accepted<Call>> = new Set();
   #isStarting = false;
   /** Settles the promises of `empty`. */
   readonly #whenEmpty: (() => void)[] = [];
@@ -43,8 +44,8 @@ export class Places<Call> {
 
   /** Resolves when the call has run. */
   add(call: Call): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ call, settle: { resolve, reject } });
+    return new Promise((settle) => {
+      this.#waiting.push({ call, settle });
       void this.#start();
     });
   }
@@ -77,28 +78,14 @@ export class Places<Call> {
     this.#isStarting = false;
   }
 
-  async #run(started: Started<Call>): Promise<void> {
-    const { call, settle } = started;
-    try {
-      await this.#host.run(call);
-      settle.resolve();
-    } catch (thrown) {
-      settle.reject(thrown);
-    }
-    this.#running.delete(started);
+  async #run(accepted: Accepted<Call>): Promise<void> {
+    const run = this.#host.run(accepted.call);
+    accepted.settle(run);
+    await run.catch(() => {});
+    this.#running.delete(accepted);
     this.#tellIfEmpty();
     void this.#start();
   }
-}
-
-/** A worker's context, without what only a call has. */
-export type WorkerContext = Omit<ModeletContext, 'signal'>;
-
-/** Never aborts: for all that runs for no request, such as `setup` and examples. */
-const NEVER: AbortSignal = new AbortController().signal;
-
-export function contextOfNoCall(context: WorkerContext): ModeletContext {
-  return { ...context, signal: NEVER };
 }
 
 type Open = (ids: readonly RequestNumber[]) => AbortController;
@@ -121,7 +108,7 @@ class CallContext implements ModeletContext {
   #controller: AbortController | null = null;
 
   constructor(
-    { stage, worker, cpus, log, metrics, progress }: WorkerContext,
+    { stage, worker, cpus, log, metrics, progress }: ModeletContext,
     ids: readonly RequestNumber[],
     open: Open,
   ) {
@@ -145,7 +132,7 @@ class CallContext implements ModeletContext {
 class KeyedContext extends CallContext {
   readonly #held: readonly HeldKey[];
 
-  constructor(context: WorkerContext, ids: readonly RequestNumber[], open: Open, held: readonly HeldKey[]) {
+  constructor(context: ModeletContext, ids: readonly RequestNumber[], open: Open, held: readonly HeldKey[]) {
     super(context, ids, open);
     this.#held = held;
   }
@@ -176,13 +163,16 @@ class KeyedContext extends CallContext {
   }
 }
 
+/** The calls for one batch. */
 export class BatchCalls {
-  readonly #all: CallSignals;
+  readonly #context: ModeletContext;
+  readonly #isCancelled: (id: RequestNumber) => boolean;
   /** The requests that still wait for a call, of the calls that asked for their signal. */
   readonly #waiting: Map<AbortController, Set<RequestNumber>> = new Map();
 
-  constructor(all: CallSignals) {
-    this.#all = all;
+  constructor(context: ModeletContext, isCancelled: (id: RequestNumber) => boolean) {
+    this.#context = context;
+    this.#isCancelled = isCancelled;
   }
 
   /**
@@ -190,14 +180,9 @@ export class BatchCalls {
    * @param keys the keys of the batch, by request; absent or null: the stage has none
    */
   contextFor(ids: readonly RequestNumber[], keys: ReadonlyMap<RequestNumber, HeldKey> | null = null): ModeletContext {
-    if (keys)
-      return new KeyedContext(
-        this.#all.context,
-        ids,
-        this.#open,
-        ids.flatMap((id) => keys.get(id) ?? []),
-      );
-    return new CallContext(this.#all.context, ids, this.#open);
+    if (!keys) return new CallContext(this.#context, ids, this.#open);
+    const held = ids.flatMap((id) => keys.get(id) ?? []);
+    return new KeyedContext(this.#context, ids, this.#open, held);
   }
 
   cancel(ids: readonly RequestNumber[]): void {
@@ -209,35 +194,9 @@ export class BatchCalls {
 
   readonly #open: Open = (ids) => {
     const controller = new AbortController();
-    const waiting = ids.filter((id) => !this.#all.isCancelled(id));
+    const waiting = ids.filter((id) => !this.#isCancelled(id));
     this.#waiting.set(controller, new Set(waiting));
     if (waiting.length === 0) controller.abort();
     return controller;
   };
-}
-
-export class CallSignals {
-  readonly context: WorkerContext;
-  readonly isCancelled: (id: RequestNumber) => boolean;
-  readonly #running: Set<BatchCalls> = new Set();
-
-  constructor(context: WorkerContext, isCancelled: (id: RequestNumber) => boolean) {
-    this.context = context;
-    this.isCancelled = isCancelled;
-  }
-
-  begin(): BatchCalls {
-    const calls = new BatchCalls(this);
-    this.#running.add(calls);
-    return calls;
-  }
-
-  cancel(ids: readonly RequestNumber[]): void {
-    for (const calls of this.#running) calls.cancel(ids);
-  }
-
-  /** Forgets the calls for a batch: it has been answered. */
-  end(calls: BatchCalls): void {
-    this.#running.delete(calls);
-  }
 }

@@ -17,11 +17,10 @@ import {
   LONGEST_FRAME,
 } from '../../wire/frames/frames.ts';
 import { SNAPSHOTS_ROOM } from '../../wire/frames/key-snapshots.ts';
-import { tryExample, warmUp } from './batch/examples.ts';
-import { proven } from './batch/proven.ts';
+import { proven, tryExample, warmUp } from './batch/examples.ts';
 import { runBatch } from './batch/run-batch.ts';
 import { PartsOut } from './batch/stream.ts';
-import { CallSignals, contextOfNoCall, Places, type WorkerContext } from './calls.ts';
+import { BatchCalls, Places } from './calls.ts';
 import { KeyStates } from './key-states.ts';
 import { describeModelet } from './modelet/describe.ts';
 import type { LoadedModelet, ModeletContext } from './modelet/modelet.ts';
@@ -37,7 +36,8 @@ interface Serving {
   readonly places: Places<BatchFrame | TryFrame>;
   /** Cancelled requests of batches that are not finished. */
   readonly cancelled: Set<RequestNumber>;
-  readonly signals: CallSignals;
+  /** The calls of the batches that run. */
+  readonly calls: Set<BatchCalls>;
   readonly usage: UsageReporter;
   /** Null: the stage has no keys. */
   readonly keys: KeyStates | null;
@@ -105,8 +105,7 @@ export class WorkerProgram {
   }
 
   async #load(boot: WorkerBoot): Promise<void> {
-    const workerContext = this.#contextOf(boot);
-    const context = contextOfNoCall(workerContext);
+    const context = this.#contextOf(boot);
     this.#isLoading = true;
     this.#touched.begin();
     const loaded = await loadSource(boot.modelet, context);
@@ -136,9 +135,8 @@ export class WorkerProgram {
       run: (frame) => this.#serve(serving, frame),
     });
     const cancelled = new Set<RequestNumber>();
-    const signals = new CallSignals(workerContext, (id) => cancelled.has(id));
     const keys = boot.modelet.keyBy === '' ? null : keyStates(boot.modelet, modelet, context);
-    const serving: Serving = { modelet, run, places, cancelled, signals, usage, keys };
+    const serving: Serving = { modelet, run, places, cancelled, calls: new Set(), usage, keys };
     this.#serving = serving;
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({
@@ -152,7 +150,7 @@ export class WorkerProgram {
   #cancel(ids: readonly RequestNumber[]): void {
     for (const id of ids) this.#serving?.cancelled.add(id);
     this.#parts.cancel(ids);
-    this.#serving?.signals.cancel(ids);
+    for (const calls of this.#serving?.calls ?? []) calls.cancel(ids);
   }
 
   #accept(frame: BatchFrame | TryFrame): Promise<void> {
@@ -179,22 +177,25 @@ export class WorkerProgram {
     }
   }
 
-  async #run({ modelet, run, cancelled, signals, keys }: Serving, { batch, items }: BatchFrame): Promise<void> {
+  async #run(serving: Serving, { batch, items }: BatchFrame): Promise<void> {
+    const { modelet, run, cancelled, keys } = serving;
     const startedAt = systemClock.now();
-    const calls = signals.begin();
+    const isCancelled = (id: RequestNumber): boolean => cancelled.has(id);
+    const calls = new BatchCalls(run.context, isCancelled);
+    serving.calls.add(calls);
     const held = keys?.begin(items) ?? null;
     const runsBefore = modelet.runs?.() ?? 0;
     let called = 0;
     const replies = await runBatch(modelet, items, {
       ...run,
-      isCancelled: (id) => cancelled.has(id),
+      isCancelled,
       contextFor: (ids) => calls.contextFor(ids, held),
       parts: this.#parts,
       called: () => {
         called += 1;
       },
     });
-    signals.end(calls);
+    serving.calls.delete(calls);
     if (held) keys?.end(held, items, replies, run);
     const runs = modelet.runs ? modelet.runs() - runsBefore : called;
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, runs, items: replies });
@@ -227,7 +228,8 @@ export class WorkerProgram {
     this.#channel.send({ type: 'usage', body: own ? { ...usage, own } : usage });
   }
 
-  #contextOf(boot: WorkerBoot): WorkerContext {
+  /** Returns the context of what runs for no request, such as `setup` and examples. */
+  #contextOf(boot: WorkerBoot): ModeletContext {
     const log = (level: LogLevel) => (message: unknown) =>
       this.#channel.send({
         type: 'log',
@@ -242,6 +244,7 @@ export class WorkerProgram {
       progress: (done) => {
         if (!this.#serving) this.#channel.send({ type: 'progress', body: progressText(done) });
       },
+      signal: new AbortController().signal,
     };
   }
 }

@@ -1,6 +1,6 @@
 /** Compares two answers to the same input. Floats may differ in their last digits: sums may run in another order. */
 import { isDeepStrictEqual, types } from 'node:util';
-import { isObject } from '../../../core/objects.ts';
+import { isObject, isPlainObject } from '../../../core/objects.ts';
 import { asTensor, elementType } from '../../../core/tensor.ts';
 
 /** Greatest difference of two floats, as a part of the largest float of their array. Other elements must be equal. */
@@ -41,12 +41,7 @@ export function differenceOf(one: unknown, other: unknown, at: readonly string[]
 
 /** Whether the value is compared as one: numbers share their scale, and a Date has no members. */
 function isLeaf(value: object): boolean {
-  return isNumbers(value) || asTensor(value) !== null || !(Array.isArray(value) || isPlain(value));
-}
-
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
+  return isNumbers(value) || asTensor(value) !== null || !(Array.isArray(value) || isPlainObject(value));
 }
 
 function areLeavesAlike(one: unknown, other: unknown): boolean {

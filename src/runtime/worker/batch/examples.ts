@@ -1,12 +1,19 @@
-/** Runs a modelet's example inputs: as a warm-up before the worker is ready, and when a health check asks for it. */
+/**
+ * Runs a modelet's example inputs: as a proof that a batch answers as single calls do, as a warm-up before the worker is
+ * ready, and when a health check asks for it.
+ */
 import type { Deadline } from '../../../core/clock.ts';
 import type { Payload } from '../../../core/model.ts';
-import { encodePayload } from '../../../wire/codec/codec.ts';
+import { CODEC, decodePayload, encodePayload } from '../../../wire/codec/codec.ts';
 import { decodeModeletError, encodeError } from '../../../wire/codec/error-codec.ts';
 import { bareItem, type WireItem } from '../../../wire/frames/items.ts';
 import { withoutKey } from '../key-states.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
+import { proveBatch, singly } from './proof.ts';
 import { type BatchRun, runBatch, runsTogether } from './run-batch.ts';
+
+/** Most examples that prove a batch. */
+const MOST_TRIED = 8;
 
 export type ExampleRun = Omit<BatchRun, 'isCancelled' | 'parts' | 'contextFor'> & {
   readonly context: ModeletContext;
@@ -57,12 +64,56 @@ export async function warmUp(modelet: LoadedModelet, batchSize: number, run: Exa
   if (first) throw warmUpError(`a batch of ${batch.length} examples`, first.payload.bytes);
 }
 
-export function payloadOf(modelet: LoadedModelet, example: number, { maxPayloadBytes }: ExampleRun): Payload {
+/**
+ * Lets the examples prove that a batch answers as single calls do, if the modelet asks for that. Returns the modelet; its
+ * items run one by one if the proof fails. A stage without a batcher may get one while the worker runs, so two examples run
+ * together even then.
+ */
+export async function proven(modelet: LoadedModelet, batchSize: number, run: ExampleRun): Promise<LoadedModelet> {
+  if (!modelet.mustProve) return modelet;
+  const payloads = payloadsOf(modelet, Math.max(2, Math.min(batchSize, MOST_TRIED)), run);
+  const proof = await proveBatch(payloads, {
+    clock: run.clock,
+    run: async (rows) => {
+      // An input may keep its bytes and be changed by the modelet.
+      const own = rows.map(({ codec, bytes }) => ({ codec, bytes: Buffer.from(bytes) }));
+      return (await runPayloads(modelet, own, Number.POSITIVE_INFINITY, run)).map(answerOf);
+    },
+    // Values that no author expects could make code do anything.
+    enlarged: () => [],
+  });
+  if (proof.tag === 'same') return modelet;
+  const advice = proof.tag === 'unproven' ? ', or set batch to true if results do not mix' : '';
+  return { ...modelet, batching: singly(proof.why + advice) };
+}
+
+/** Returns the first examples, as many as a batch takes. The warm-up reports an example that cannot be encoded. */
+function payloadsOf(modelet: LoadedModelet, most: number, run: ExampleRun): Payload[] {
+  const payloads: Payload[] = [];
+  let bytes = 0;
+  for (let example = 0; example < modelet.examples.length && payloads.length < most; example += 1) {
+    try {
+      const payload = payloadOf(modelet, example, run);
+      bytes += payload.bytes.byteLength;
+      if (payloads.length >= 2 && bytes > run.maxPayloadBytes) break;
+      payloads.push(payload);
+    } catch {}
+  }
+  return payloads;
+}
+
+/** Returns the result as the caller gets it, or its bytes if it may have cycles, or the error. */
+function answerOf({ ok, payload }: WireItem): unknown {
+  if (!ok) return decodeModeletError(payload.bytes, 'modelet_failed');
+  return payload.codec === CODEC.structured ? payload.bytes : decodePayload(payload);
+}
+
+function payloadOf(modelet: LoadedModelet, example: number, { maxPayloadBytes }: ExampleRun): Payload {
   return encodePayload(modelet.examples[example], { blame: 'invalid_input', maxBytes: maxPayloadBytes });
 }
 
 /** Runs payloads as a batch of requests would run. */
-export function runPayloads(
+function runPayloads(
   modelet: LoadedModelet,
   payloads: readonly Payload[],
   deadline: Deadline,

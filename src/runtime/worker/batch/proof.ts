@@ -6,6 +6,7 @@
  */
 import type { Clock } from '../../../core/clock.ts';
 import { isModeletError } from '../../../core/errors.ts';
+import type { BatchWarning } from '../../../core/model.ts';
 import { describeDifference, differenceOf } from './alike.ts';
 
 export interface Subject<Row> {
@@ -57,6 +58,11 @@ export async function proveBatch<Row>(rows: readonly Row[], subject: Subject<Row
     tag: 'unproven',
     why: 'the inputs that were tried have the same result: give examples whose results differ',
   };
+}
+
+/** Says why a batch is not tried, or what its trial has shown. */
+export function singly(why: string): BatchWarning {
+  return { items: 'singly', text: `items run one by one: ${why}` };
 }
 
 async function alone<Row>(row: Row, subject: Subject<Row>): Promise<unknown> {

@@ -85,7 +85,7 @@ class Stream {
   }
 
   #ended(value: unknown): Progress {
-    if (value === undefined) return { tag: 'done', value: this.#all() };
+    if (value === undefined) return { tag: 'done', value: this.#sends ? null : this.#gathered };
     const end = checked(value);
     return end.tag === 'failed' ? end : { tag: 'done', value };
   }
@@ -101,10 +101,6 @@ class Stream {
     const { maxBytes } = this.#steps;
     if (this.#gatheredBytes <= maxBytes) return;
     throw new ModeletError('modelet_failed', `the parts of the result are more than ${maxBytes} bytes together`);
-  }
-
-  #all(): unknown {
-    return this.#sends ? null : this.#gathered;
   }
 
   /** Ends the source once. Ignores its errors, because the result has failed or was cancelled already. */

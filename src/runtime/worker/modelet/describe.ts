@@ -1,6 +1,7 @@
 /** Describes a modelet for people: its schemas and first examples as JSON text, within length limits. */
 import type { ModeletDefinition } from '../../../config/stage-definition.ts';
 import type { ModeletDescription } from '../../../core/model.ts';
+import { isPlainObject } from '../../../core/objects.ts';
 import type { LoadedModelet, ModeletContext } from './modelet.ts';
 
 /** Longest schema in the description, in characters of its JSON. */
@@ -53,8 +54,7 @@ function isPlain(value: unknown, depth = 0): boolean {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
   if (typeof value === 'number') return Number.isFinite(value);
   if (typeof value !== 'object' || depth > DEEPEST) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (!Array.isArray(value) && prototype !== Object.prototype && prototype !== null) return false;
+  if (!Array.isArray(value) && !isPlainObject(value)) return false;
   const parts = Object.values(value);
   // More members would exceed the longest example anyway.
   return parts.length <= LONGEST_EXAMPLE && parts.every((part) => isPlain(part, depth + 1));

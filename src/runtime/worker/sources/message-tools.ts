@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { UTIL_NAMES } from '../../../config/code/function-code.ts';
+import { isPlainObject } from '../../../core/objects.ts';
 
 /** Stands for a value that stays in Node-RED's process. Any use but passing it on fails with the reason. */
 export class Kept {
@@ -62,8 +63,7 @@ export function clone(value: unknown): unknown {
   if (Buffer.isBuffer(value)) return Buffer.from(value);
   if (value === null || typeof value !== 'object') return value;
   if (Array.isArray(value)) return value.map(clone);
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null) return structuredClone(value);
+  if (!isPlainObject(value)) return structuredClone(value);
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, clone(part)]));
 }
 
