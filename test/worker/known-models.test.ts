@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import type { TaskName } from '../../src/config/stage-source.ts';
 import { lookIntoFolder } from '../../src/config/tasks/model-folder.ts';
+import { encodePng } from '../../src/core/pictures/png.ts';
 import { differenceOf } from '../../src/runtime/worker/batch/alike.ts';
 import { PartsOut } from '../../src/runtime/worker/batch/stream.ts';
 import type { LoadedModelet } from '../../src/runtime/worker/modelet/modelet.ts';
@@ -258,21 +259,19 @@ describe('pictures', () => {
     const model = await known('image-classification');
     const { data, width, height } = RED as { data: Uint8Array; width: number; height: number };
     const rgba = Uint8Array.from({ length: 64 }, (_, at) => [0, 0, 255, 9][at % 4] as number);
-    const png = await sharp(data, { raw: { width, height, channels: 3 } })
-      .png()
-      .toBuffer({ resolveWithObject: true });
-    const base64 = png.data.toString('base64');
+    const png = await encodePng({ data, width, height, channels: 3 });
+    const base64 = png.toString('base64');
     const given: readonly (readonly [unknown, unknown])[] = [
-      [png.data, 'red'],
+      [png, 'red'],
       [base64, 'red'],
       [`data:image/png;base64,${base64}`, 'red'],
-      [{ fieldname: 'file', mimetype: 'image/png', buffer: png.data }, 'red'],
-      [{ type: 'Buffer', data: [...png.data] }, 'red'],
+      [{ fieldname: 'file', mimetype: 'image/png', buffer: png }, 'red'],
+      [{ type: 'Buffer', data: [...png] }, 'red'],
       [{ data: [...data], width, height }, 'red'],
       [{ data, info: { width, height, channels: 3 } }, 'red'],
       [{ bitmap: { data: rgba, width: 4, height: 4 } }, 'blue'],
       [{ data, dims: [height, width, 3], type: 'uint8' }, 'red'],
-      [png.data.subarray(0, 60), /^the picture cannot be read: /],
+      [png.subarray(0, 60), /^the picture cannot be read: /],
       [Buffer.from('not a picture'), /^the picture cannot be read: /],
       ['what is this?', /^the text is not base64: a picture is the bytes of a file/],
       [7, /^a picture is the bytes of a file/],
@@ -304,10 +303,8 @@ describe('pictures', () => {
       ],
     );
     const small = await load('image-classification', { maxMegapixels: 0.001 });
-    const large = await sharp(Buffer.alloc(3 * 100 * 100), { raw: { width: 100, height: 100, channels: 3 } })
-      .png()
-      .toBuffer({ resolveWithObject: true });
-    for (const one of await run(small, inputs(large.data, picture([1, 2, 3], 100, 100)))) {
+    const large = await encodePng({ data: Buffer.alloc(3 * 100 * 100), width: 100, height: 100, channels: 3 });
+    for (const one of await run(small, inputs(large, picture([1, 2, 3], 100, 100)))) {
       assert.ok('code' in one);
       assert.equal(one.code, 'payload_too_large');
       assert.match(one.message, /^the picture has 100 x 100 pixels; the limit is 0.001 million/);

@@ -3,6 +3,7 @@
  * the loaders, which turn the description of a source into a callable modelet.
  */
 import type { ModeletDefinition } from '../../../config/stage-definition.ts';
+import { asError, ModeletError } from '../../../core/errors.ts';
 import type { BatchWarning, PayloadSchema } from '../../../core/model.ts';
 import type { ModelPort } from '../../../core/tensor.ts';
 
@@ -197,7 +198,7 @@ export interface LoadedModelet extends Statics {
   readonly outputs?: readonly ModelPort[];
   /** Whether `predict` takes all inputs in one call. */
   readonly batch: boolean;
-  /** Whether its examples must show that a batch answers as single calls do, see batch/proven.ts. */
+  /** Whether its examples must show that a batch answers as single calls do, see batch/examples.ts. */
   readonly mustProve?: boolean;
   /** Absent or null: a batch answers as single calls do, as far as known. */
   readonly batching?: BatchWarning | null;
@@ -246,3 +247,16 @@ export type Loadable = Omit<ModeletDefinition, 'workers'>;
  * stage's node shows that error.
  */
 export type LoadSource<S> = (source: S, definition: Loadable, context: ModeletContext) => Promise<LoadedModelet>;
+
+/** For models, with which no code of users loads: an error comes from files or packages, and another try would fail, too. */
+export function modelLoader<S>(open: LoadSource<S>, isOnCpu: (source: S) => boolean): LoadSource<S> {
+  return async (source, definition, context) => {
+    try {
+      return await open(source, definition, context);
+    } catch (thrown) {
+      // A graphics card may have room for the model later.
+      if (!isOnCpu(source)) throw thrown;
+      throw new ModeletError('config_invalid', asError(thrown).message, { cause: thrown });
+    }
+  };
+}

@@ -5,6 +5,7 @@
 import Module, { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { asError } from '../../../core/errors.ts';
+import { usableThreads } from '../../../process/container-limits.ts';
 import { whyNoNativeBuild } from '../../../process/native-builds.ts';
 import type { SessionTensor } from './elements.ts';
 import type { SessionMetadata } from './ports.ts';
@@ -46,9 +47,9 @@ type LoadingOutcome =
 export function loadRuntime(requireFrom: string, threads: number): FoundRuntime {
   // If this package is linked from another folder, the runtime may be installed beside it there.
   const places = [join(requireFrom, 'package.json'), import.meta.url];
-  const native = firstOf(places, NATIVE);
+  const native = loadFirst(places, NATIVE);
   if (native.tag === 'loaded') return { runtime: native.module as OnnxRuntime, instead: null };
-  const web = firstOf(places, WEB);
+  const web = loadFirst(places, WEB);
   if (web.tag === 'loaded') return { runtime: prepared(web.module, threads), instead: insteadOf(native) };
   const unsuited = whyNoNativeBuild();
   const wanted = unsuited === null ? NATIVE : WEB;
@@ -76,11 +77,32 @@ export function replaceNative(library: string, threads: number): string | null {
   return insteadOf(native);
 }
 
-function firstOf(places: readonly string[], name: string): LoadingOutcome {
-  const attempts = places.map((place) => attempt(createRequire(place), name));
-  return (
-    attempts.find(({ tag }) => tag === 'loaded') ?? attempts.find(({ tag }) => tag === 'broken') ?? { tag: 'absent' }
-  );
+/** @param wanted threads by the stage's options; null: one for each core that no other worker of the stage uses */
+export function threadsFor(wanted: number | null, cpus: readonly number[] | null, soleWorker: boolean): number {
+  return wanted ?? (cpus ? usableThreads(cpus.length) : soleWorker ? usableThreads() : 1);
+}
+
+/** Returns the settings of a session. */
+export function runSettings(threads: number): object {
+  return {
+    // Always set: by default the runtime would bind its threads to cores that this process may not use.
+    intraOpNumThreads: threads,
+    interOpNumThreads: 1,
+    executionMode: 'sequential',
+    // Only fatal messages: the runtime also throws its errors.
+    logSeverityLevel: 4,
+  };
+}
+
+/** Loads a package from the first place where it is installed and loads. */
+export function loadFirst(places: readonly string[], name: string): LoadingOutcome {
+  let found: LoadingOutcome = { tag: 'absent' };
+  for (const place of places) {
+    const outcome = attempt(createRequire(place), name);
+    if (outcome.tag === 'loaded') return outcome;
+    if (found.tag === 'absent') found = outcome;
+  }
+  return found;
 }
 
 function attempt(require: NodeJS.Require, name: string): LoadingOutcome {

@@ -3,11 +3,10 @@ import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } fro
 import { dirname, relative, resolve } from 'node:path';
 import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { fromHalfBits, toHalfBits } from '../../../core/float16.ts';
-import { usableThreads } from '../../../process/container-limits.ts';
 import type { SessionTensor } from './elements.ts';
 import { type Ports, portsOf, whyNotLoaded } from './ports.ts';
 import type { RunSession } from './run-items.ts';
-import { loadRuntime, type OnnxRuntime } from './runtime.ts';
+import { loadRuntime, type OnnxRuntime, runSettings } from './runtime.ts';
 
 /** A model whose values are in other files is smaller. */
 const MOST_SEARCHED = 1 << 26;
@@ -23,28 +22,26 @@ export interface OnnxSession {
 }
 
 export interface SessionOptions extends Pick<OnnxOptions, 'executionProviders'> {
-  /** Threads of one run; null: one per core, as far as a quota allows. */
-  readonly threads: number | null;
+  /** Threads of one run. */
+  readonly threads: number;
 }
 
 /**
  * Opens the model at `path`. `requireFrom`: the folder with the user's modules.
  * @throws Error with a message for users: the package is missing, or the file is no model.
  */
-export async function openSession(path: string, requireFrom: string, options: SessionOptions): Promise<OnnxSession> {
-  const threads = options.threads ?? usableThreads();
+export async function openSession(
+  path: string,
+  requireFrom: string,
+  { executionProviders, threads }: SessionOptions,
+): Promise<OnnxSession> {
   const { runtime, instead } = loadRuntime(requireFrom, threads);
   const { InferenceSession, Tensor } = runtime;
   const files = dataFilesOf(path);
   const missing = files.filter((file) => !existsSync(file));
   const opened = InferenceSession.create(path, {
-    executionProviders: options.executionProviders,
-    // Always set: by default the runtime would bind its threads to cores that this process may not use.
-    intraOpNumThreads: threads,
-    interOpNumThreads: 1,
-    executionMode: 'sequential',
-    // Only fatal messages: the runtime also throws its errors.
-    logSeverityLevel: 4,
+    executionProviders,
+    ...runSettings(threads),
     ...(instead !== null && missing.length === 0 ? { externalData: files.map((file) => contentOf(file, path)) } : {}),
   });
   const session = await opened.catch((cause: Error) => {

@@ -52,13 +52,12 @@ export async function itemReader(
     };
   }
   const input = findPictureInput(ports, values, file);
-  const sharp = loadSharp(requireFrom);
-  const pictures = new PictureReader(sharp, ports, input, values);
+  const pictures = new PictureReader(loadSharp(requireFrom), ports, input, values);
   const { width, height, colours, isPlanar } = input;
   log.info(
     `pictures of ${width} x ${height}, ${colours === 1 ? 'grey' : values['colours']}, ${isPlanar ? 'planes' : 'pixels'}`,
   );
-  const given = examples.length > 0 ? examples : await madePictures(sharp);
+  const given = examples.length > 0 ? examples : await madePictures();
   const read = async (one: unknown): Promise<PresetItem> => {
     const { input: picture, own } = split(one);
     return { item: await pictures.read(picture), own };

@@ -3,15 +3,15 @@ import type { StageSource } from '../../../config/stage-source.ts';
 import { GIVES } from '../../../config/tasks/presets.ts';
 import { RequestOptions } from '../../../config/tasks/task-options.ts';
 import { systemClock } from '../../../core/clock.ts';
-import { asError, ModeletError } from '../../../core/errors.ts';
 import type { BatchWarning } from '../../../core/model.ts';
-import { usableThreads } from '../../../process/container-limits.ts';
-import { type LoadedModelet, type LoadSource, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
+import { singly } from '../batch/proof.ts';
+import { type LoadSource, modelLoader, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
 import { documentedItems, documentedPorts } from '../onnx/documented.ts';
 import { Padding } from '../onnx/padding.ts';
 import { describePort, hasRows, type Stacking } from '../onnx/ports.ts';
 import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
 import { runItems } from '../onnx/run-items.ts';
+import { threadsFor } from '../onnx/runtime.ts';
 import { openSession } from '../onnx/session.ts';
 import { findStacking } from '../onnx/trial.ts';
 import { answerMaker } from '../presets/answers.ts';
@@ -21,23 +21,11 @@ import { itemReader, type PresetItem } from '../presets/preset-items.ts';
 
 type OnnxSource = Extract<StageSource, { kind: 'onnx' }>;
 
-/** No user code runs here, so any failure comes from the model, its labels, or the missing runtime. */
-export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, context): Promise<LoadedModelet> => {
-  try {
-    return await open(source, definition, context);
-  } catch (thrown) {
-    // With another provider than the CPU a retry may succeed: a graphics card may have room for the model later.
-    if (source.options.executionProviders.some((provider) => provider !== 'cpu')) throw thrown;
-    throw new ModeletError('config_invalid', asError(thrown).message, { cause: thrown });
-  }
-};
-
-const open: LoadSource<OnnxSource> = async (source, { requireFrom }, { cpus, log }) => {
-  const { path, options } = source;
+const open: LoadSource<OnnxSource> = async ({ path, options, soleWorker }, { requireFrom }, { cpus, log }) => {
   const { takes, gives, values } = options.presets;
   const session = await openSession(path, requireFrom, {
     executionProviders: options.executionProviders,
-    threads: options.threads ?? threadsFor(source, cpus),
+    threads: threadsFor(options.threads, cpus, soleWorker),
   });
   const { ports } = session;
   let runs = 0;
@@ -96,11 +84,9 @@ const open: LoadSource<OnnxSource> = async (source, { requireFrom }, { cpus, log
   };
 };
 
-/** Returns null for one thread per core. */
-function threadsFor({ soleWorker }: OnnxSource, cpus: readonly number[] | null): number | null {
-  if (cpus) return usableThreads(cpus.length);
-  return soleWorker ? null : 1;
-}
+export const loadOnnx: LoadSource<OnnxSource> = modelLoader(open, ({ options }) =>
+  options.executionProviders.every((provider) => provider === 'cpu'),
+);
 
 function attempt(make: () => unknown): unknown {
   try {
@@ -117,6 +103,6 @@ function takesRows(stacking: Stacking, warning: string | null): boolean {
 
 function batchingOf({ tag }: Stacking, why: string | null): BatchWarning | null {
   if (why === null) return null;
-  if (tag === 'single') return { items: 'singly', text: `items run one by one: ${why}` };
+  if (tag === 'single') return singly(why);
   return { items: 'mixed', text: `"batch": true runs items together, but ${why}` };
 }

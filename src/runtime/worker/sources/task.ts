@@ -3,35 +3,24 @@ import { lookIntoFolder } from '../../../config/tasks/model-folder.ts';
 import { RequestOptions } from '../../../config/tasks/task-options.ts';
 import { TASKS } from '../../../config/tasks/tasks.ts';
 import { systemClock } from '../../../core/clock.ts';
-import { asError, ModeletError } from '../../../core/errors.ts';
+import { asError } from '../../../core/errors.ts';
 import type { BatchWarning } from '../../../core/model.ts';
-import { usableThreads } from '../../../process/container-limits.ts';
-import { proveBatch } from '../batch/proof.ts';
-import { type LoadedModelet, type LoadSource, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
+import { proveBatch, singly } from '../batch/proof.ts';
+import { type LoadSource, modelLoader, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
+import { threadsFor } from '../onnx/runtime.ts';
 import { TaskCalls } from '../tasks/calls.ts';
 import { examplesFor } from '../tasks/examples.ts';
 import { generate } from '../tasks/generate.ts';
 import { inputReader, inputSchemaOf, type PreparedInput, type Prompt, type ReadInput } from '../tasks/inputs.ts';
 import { loadLibrary, openPipeline, type TaskSource } from '../tasks/library.ts';
 
-/** No user code runs here, so any failure comes from the folder, its options, or the missing library. */
-export const loadTask: LoadSource<TaskSource> = async (source, definition, context): Promise<LoadedModelet> => {
-  try {
-    return await open(source, definition, context);
-  } catch (thrown) {
-    // With a graphics card a retry may succeed: it may have room for the model later.
-    if (source.limits.device !== 'cpu') throw thrown;
-    throw new ModeletError('config_invalid', asError(thrown).message, { cause: thrown });
-  }
-};
-
 const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log }) => {
   const source = withWeights(stage);
   const { task, limits, soleWorker } = source;
-  const threads = limits.threads ?? (cpus ? usableThreads(cpus.length) : soleWorker ? usableThreads() : 1);
+  const threads = threadsFor(limits.threads, cpus, soleWorker);
   const libraries = await loadLibrary(requireFrom, threads);
   if (libraries.instead !== null) log.warn(libraries.instead);
-  const pipeline = await openPipeline(libraries.library, source, { threads });
+  const pipeline = await openPipeline(libraries.library, source, threads);
   const read = inputReader(source, libraries, pipeline);
   const calls = new TaskCalls(
     task,
@@ -39,7 +28,7 @@ const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log 
     pipeline,
     new RequestOptions(TASKS[task].options, source.options),
   );
-  const examples = await examplesFor(source, libraries.sharp);
+  const examples = await examplesFor(source);
   log.info(`${task} by a model of the type ${String(pipeline.model.config['model_type'])}, ${source.precision}`);
   const common = {
     ...NO_STATICS,
@@ -72,6 +61,8 @@ const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log 
   };
 };
 
+export const loadTask: LoadSource<TaskSource> = modelLoader(open, ({ limits }) => limits.device === 'cpu');
+
 /** Finds the weights of a model from a hub. @throws Error for users: the model is not there, or not all of it */
 function withWeights(source: TaskSource): TaskSource {
   const { hub, folder, task, precision } = source;
@@ -94,7 +85,7 @@ async function batchingOf(
   run: (inputs: readonly PreparedInput[], metas: readonly RequestMeta[]) => Promise<readonly unknown[]>,
 ): Promise<BatchWarning | null> {
   if (!TASKS[task].together || limits.batch !== null) {
-    return limits.batch === false ? { items: 'singly', text: 'items run one by one: the stage is set so' } : null;
+    return limits.batch === false ? singly('the stage is set so') : null;
   }
   const inputs = await Promise.all(examples.map(async (example) => read(example))).catch(() => []);
   // A detector is sure of nothing in most of them.
@@ -104,5 +95,5 @@ async function batchingOf(
     run: (tried) => run(tried, []),
     enlarged: () => [],
   });
-  return proof.tag === 'differs' ? { items: 'singly', text: `items run one by one: ${proof.why}` } : null;
+  return proof.tag === 'differs' ? singly(proof.why) : null;
 }

@@ -1,6 +1,7 @@
 /** Inputs that every model of a task takes: for the warm-up, for the trial of batches, and for people to see. */
 import { TASKS, type TaskInput } from '../../../config/tasks/tasks.ts';
-import type { OpenSharp, TaskSource } from './library.ts';
+import { encodePng } from '../../../core/pictures/png.ts';
+import type { TaskSource } from './library.ts';
 
 /** Sizes of the pictures, which differ so that a batch has different ones. */
 const SIZES = [
@@ -17,12 +18,9 @@ const RATE = 8000;
 const SAMPLES = 4000;
 
 /** @returns the examples of the stage, else examples that are made here */
-export async function examplesFor(
-  { task, options, limits }: TaskSource,
-  sharp: OpenSharp,
-): Promise<readonly unknown[]> {
+export async function examplesFor({ task, options, limits }: TaskSource): Promise<readonly unknown[]> {
   if (limits.examples.length > 0) return limits.examples;
-  const inputs = await madeInputs(TASKS[task].input, sharp);
+  const inputs = await madeInputs(TASKS[task].input);
   const needed = Object.entries(TASKS[task].options).filter(
     ([name, option]) => !('default' in option) && options[name] === undefined,
   );
@@ -34,30 +32,28 @@ function briefly(task: TaskSource['task']): object {
   return task === 'text-generation' ? { maxTokens: 4 } : {};
 }
 
-async function madeInputs(kind: TaskInput, sharp: OpenSharp): Promise<unknown[]> {
+async function madeInputs(kind: TaskInput): Promise<unknown[]> {
   if (kind === 'text') return [...TEXTS];
   if (kind === 'question') return TEXTS.slice(0, 2).map((context) => ({ question: 'Where is it?', context }));
   if (kind === 'prompt') return [TEXTS[0]];
   if (kind === 'sound') return [`data:audio/wav;base64,${wavOf(tone()).toString('base64')}`];
-  return madePictures(sharp);
+  return madePictures();
 }
 
-export function madePictures(sharp: OpenSharp): Promise<string[]> {
-  return Promise.all(SIZES.map((size, at) => pictureOf(size, at, sharp)));
+export function madePictures(): Promise<string[]> {
+  return Promise.all(SIZES.map(pictureOf));
 }
 
 /** A PNG of colours that change from side to side. */
-async function pictureOf([width, height]: readonly [number, number], at: number, sharp: OpenSharp): Promise<string> {
+async function pictureOf([width, height]: readonly [number, number], at: number): Promise<string> {
   const pixels = Buffer.alloc(width * height * 3);
   for (let y = 0; y < height; y += 1)
     for (let x = 0; x < width; x += 1) {
       const colours = [(255 * x) / width, (255 * y) / height, 80 * at];
       for (const [channel, colour] of colours.entries()) pixels[(y * width + x) * 3 + channel] = colour;
     }
-  const { data } = await sharp(pixels, { raw: { width, height, channels: 3 } })
-    .png()
-    .toBuffer({ resolveWithObject: true });
-  return `data:image/png;base64,${data.toString('base64')}`;
+  const png = await encodePng({ data: pixels, width, height, channels: 3 });
+  return `data:image/png;base64,${png.toString('base64')}`;
 }
 
 function tone(): Int16Array {

@@ -8,13 +8,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { StageSource } from '../../../config/stage-source.ts';
 import { asError } from '../../../core/errors.ts';
-import { replaceNative } from '../onnx/runtime.ts';
+import { loadFirst, replaceNative, runSettings } from '../onnx/runtime.ts';
 
 const PACKAGE = '@huggingface/transformers';
 /** The decoder of pictures, which comes with it, or alone. */
 const SHARP = 'sharp';
 /** The first version whose pipelines do what this folder expects. */
-const LEAST = [4, 3];
+const LEAST = '4.3';
 
 export type TaskSource = Extract<StageSource, { kind: 'task' }>;
 
@@ -115,7 +115,6 @@ export interface Sharp {
   toColourspace(name: string): Sharp;
   resize(width: number, height: number, options: { readonly fit: 'fill'; readonly kernel: string }): Sharp;
   raw(): Sharp;
-  png(): Sharp;
   toBuffer(options: { readonly resolveWithObject: true }): Promise<{
     readonly data: Buffer;
     readonly info: { readonly width: number; readonly height: number; readonly channels: number };
@@ -149,10 +148,9 @@ export async function loadLibrary(requireFrom: string, threads: number): Promise
   try {
     const instead = replaceNative(found, threads);
     const library = (await import(pathToFileURL(found).href)) as Library;
-    const version = library.env.version.split('.').map(Number);
-    const isOld =
-      (version[0] ?? 0) < (LEAST[0] as number) || (version[0] === LEAST[0] && (version[1] ?? 0) < (LEAST[1] as number));
-    if (isOld) throw new Error(`version ${library.env.version} is too old: ${LEAST.join('.')} or newer is needed`);
+    const { version } = library.env;
+    if (version.localeCompare(LEAST, 'en', { numeric: true }) < 0)
+      throw new Error(`version ${version} is too old: ${LEAST} or newer is needed`);
     const refuse = (url: unknown): never => {
       throw new Error(`the model asks for ${String(url)}, and known models are read from their folder only`);
     };
@@ -176,19 +174,13 @@ export async function loadLibrary(requireFrom: string, threads: number): Promise
  */
 export function loadSharp(requireFrom: string): OpenSharp {
   const places = [join(requireFrom, 'package.json'), import.meta.url, find(requireFrom, PACKAGE)];
-  for (const from of places.filter((place) => place !== null)) {
-    const require = createRequire(from);
-    try {
-      require.resolve(SHARP);
-    } catch {
-      continue;
-    }
-    try {
-      return require(SHARP) as OpenSharp;
-    } catch (cause) {
-      throw new Error(`sharp is installed but does not load: ${asError(cause).message}`, { cause });
-    }
-  }
+  const found = loadFirst(
+    places.filter((place) => place !== null),
+    SHARP,
+  );
+  if (found.tag === 'loaded') return found.module as OpenSharp;
+  if (found.tag === 'broken')
+    throw new Error(`sharp is installed but does not load: ${found.cause.message}`, { cause: found.cause });
   throw new Error(
     `sharp, which reads pictures, is not installed: press the button that installs it in the dialog of the stage, or run "npm install sharp --ignore-scripts" in ${requireFrom}, then restart the stage's workers`,
   );
@@ -220,24 +212,16 @@ function entryOf(exports: unknown): string | null {
   return null;
 }
 
-export interface PipelineOptions {
-  /** Threads of a run. */
-  readonly threads: number;
-}
-
-/** @throws Error that names the files which the folder lacks, or why the library cannot load them */
+/**
+ * @param threads of a run
+ * @throws Error that names the files which the folder lacks, or why the library cannot load them
+ */
 export async function openPipeline(
   { pipeline, ModelRegistry }: Library,
   { task, folder, subfolder, precision: dtype, limits: { device } }: TaskSource,
-  { threads }: PipelineOptions,
+  threads: number,
 ): Promise<TaskPipeline> {
-  const session_options = {
-    intraOpNumThreads: threads,
-    interOpNumThreads: 1,
-    executionMode: 'sequential',
-    // Only fatal messages: the runtime also throws its errors.
-    logSeverityLevel: 4,
-  };
+  const session_options = runSettings(threads);
   try {
     return await pipeline(task, folder, { dtype, device, subfolder, session_options, local_files_only: true });
   } catch (cause) {
