@@ -23,7 +23,7 @@ from typing import Any, List, NamedTuple, Sequence, Tuple, Union
 
 from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, shaped
 from .errors import ModeletError
-from .frames import Bytes, padded
+from .frames import PADDINGS, Bytes, padded
 from .objects import datetime_of, iso_text, plain_of
 
 NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED, JSON_TEXT, LIST = range(8)
@@ -120,7 +120,7 @@ def encode_list(value: Any, max_bytes: int) -> Payload:
     parts: List[Bytes] = [struct.pack("<II", len(items), 0)]
     parts += [struct.pack("<II", item.codec, item.length) for item in items]
     for item in items:
-        parts += [*item.parts, _padding(item.length)]
+        parts += [*item.parts, PADDINGS[-item.length & 7]]
     return _payload(LIST, parts)
 
 
@@ -151,9 +151,9 @@ def _encode_slowly(value: Any) -> Payload:
     head = _utf8(_ENCODER.encode({"value": lifted, **beside}))
     index = struct.pack("<II", len(head), len(binaries))
     index += b"".join(struct.pack("<II", kind, len(content)) for _, kind, content in binaries)
-    parts: List[Bytes] = [index, head, _padding(len(head))]
+    parts: List[Bytes] = [index, head, PADDINGS[-len(head) & 7]]
     for _, _, content in binaries:
-        parts += [content, _padding(len(content))]
+        parts += [content, PADDINGS[-len(content) & 7]]
     return _payload(SECTIONS, parts)
 
 
@@ -229,10 +229,6 @@ def _may_be_unsafe(text: bytes) -> bool:
 
 def _payload(codec: int, parts: Sequence[Bytes]) -> Payload:
     return Payload(codec, parts, sum(len(part) for part in parts))
-
-
-def _padding(length: int) -> bytes:
-    return bytes(padded(length) - length)
 
 
 def _utf8(text: str) -> bytes:

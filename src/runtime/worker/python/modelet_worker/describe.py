@@ -3,7 +3,7 @@ Describes a modelet for people: its schemas and first examples as JSON text, wit
 src/runtime/worker/modelet/describe.ts does the same for JavaScript.
 """
 import json
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 from .modelet import LoadedModelet, Log
 from .schemas import either
@@ -15,18 +15,14 @@ MOST_EXAMPLES = 3
 
 def describe(modelet: LoadedModelet, definition: Dict[str, Any], log: Log) -> Dict[str, Any]:
     """Returns the description. `definition`: its schemas override the modelet's, as in the checks."""
-    examples = [_text(example) for example in modelet.examples[:MOST_EXAMPLES]]
+    texts = [_text(example) for example in modelet.examples[:MOST_EXAMPLES]]
     batching = {} if modelet.singly is None else {"batching": {"items": "singly", "text": modelet.singly}}
     return {
         **batching,
         "inputSchema": _schema("input_schema", either(definition.get("inputSchema"), modelet.input_schema), log),
         "outputSchema": _schema("output_schema", either(definition.get("outputSchema"), modelet.output_schema), log),
-        "examples": _short(examples),
+        "examples": [text for text in texts if text is not None and len(text) <= LONGEST_EXAMPLE],
     }
-
-
-def _short(texts: List[Optional[str]]) -> List[str]:
-    return [text for text in texts if text is not None and len(text) <= LONGEST_EXAMPLE]
 
 
 def _schema(name: str, schema: Any, log: Log) -> Optional[str]:

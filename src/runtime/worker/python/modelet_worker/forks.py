@@ -29,13 +29,11 @@ def leave(error: Optional[BaseException] = None) -> None:
     """Ends a child, as Python ends a program. Does nothing in the worker."""
     if not is_child:
         return
-    code: Any = 0 if error is None else 1
+    code = 0
     if isinstance(error, SystemExit):
-        code = 0 if error.code is None else error.code
+        code = exit_code_of(error)
     elif error is not None:
         traceback.print_exception(type(error), error, error.__traceback__)
-    if not isinstance(code, int):
-        print(code, file=sys.stderr)
         code = 1
     try:
         sys.stdout.flush()
@@ -43,6 +41,14 @@ def leave(error: Optional[BaseException] = None) -> None:
     finally:
         # The exit functions belong to the worker: that of multiprocessing would end the child's siblings.
         os._exit(code & 0xFF)
+
+
+def exit_code_of(error: SystemExit) -> int:
+    """Returns the code with which Python ends. As Python does, prints what is no code."""
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)
+    return 1
 
 
 def end_executors() -> None:

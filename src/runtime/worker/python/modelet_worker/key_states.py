@@ -24,17 +24,32 @@ NO_STATE = bytes([NONE])
 
 
 class HeldKey:
-    """A key and its state, as its items see them. `uses`: number of batches with an item of the key."""
+    """
+    A key and its state, as its items see them. `uses`: number of batches with an item of the key. `is_touched`: whether
+    code has asked for the state since it was checked.
+    """
 
-    __slots__ = ("key", "tenure", "state", "used_at", "uses", "is_touched")
+    __slots__ = ("key", "tenure", "_state", "used_at", "uses", "is_touched")
 
     def __init__(self, key: str, tenure: int, state: Any = None) -> None:
         self.key = key
         self.tenure = tenure
-        self.state: Any = {} if state is None else state
+        self._state: Any = {} if state is None else state
         self.used_at = 0.0
         self.uses = 0
         self.is_touched = False
+
+    @property
+    def state(self) -> Any:
+        self.is_touched = True
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        if not isinstance(state, dict):
+            raise TypeError("ctx.state must be a dict")
+        self.is_touched = True
+        self._state = state
 
 
 # The keys of the items for which code of the modelet runs; None: the stage has no keys.
@@ -44,6 +59,12 @@ _present: "ContextVar[Optional[Sequence[HeldKey]]]" = ContextVar("keys", default
 def present() -> Sequence[HeldKey]:
     """Returns the keys of the items of the present call; empty if the stage has none."""
     return _present.get() or ()
+
+
+def only() -> Optional[HeldKey]:
+    """Returns the key of the present call; None if the stage has none, and in calls for several items."""
+    keys = present()
+    return keys[0] if len(keys) == 1 else None
 
 
 class KeyStates:
@@ -85,7 +106,6 @@ class KeyStates:
     def _checked(self, held: HeldKey, room: int) -> Tuple[Optional[ModeletError], bytes]:
         if not held.is_touched:
             return None, b""
-        held.is_touched = False
         try:
             payload = encode_payload(held.state, min(self._most_bytes, room) if self.keeps_snapshots else self._most_bytes)
             return None, b"".join([bytes([payload.codec]), *payload.parts]) if self.keeps_snapshots else b""
@@ -95,6 +115,8 @@ class KeyStates:
             key = held.key if len(held.key) <= 200 else f"{held.key[:200]}..."
             of = f"ctx.state of the key {key} cannot be kept, and is dropped: {raised}"
             return ModeletError("modelet_failed", of), NO_STATE
+        finally:
+            held.is_touched = False
 
     async def end_idle(self) -> None:
         for held in list(self._held.values()):
@@ -145,37 +167,3 @@ class KeyStates:
         if self._held.get(held.key) is held:
             del self._held[held.key]
         await self._on_end(held.key, held.state)
-
-
-def key_of_call() -> Optional[str]:
-    only = _only()
-    return only.key if only else None
-
-
-def state_of_call() -> Any:
-    only = _only()
-    if only is None:
-        return None
-    only.is_touched = True
-    return only.state
-
-
-def replace_state(state: Any) -> None:
-    only = _only()
-    if only is None:
-        raise AttributeError("ctx.state needs a stage with keys, and a call for one item")
-    if not isinstance(state, dict):
-        raise TypeError("ctx.state must be a dict")
-    only.is_touched = True
-    only.state = state
-
-
-def states_of_call() -> List[Any]:
-    for held in present():
-        held.is_touched = True
-    return [held.state for held in present()]
-
-
-def _only() -> Optional[HeldKey]:
-    keys = present()
-    return keys[0] if len(keys) == 1 else None

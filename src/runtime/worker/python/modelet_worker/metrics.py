@@ -45,6 +45,12 @@ class Metric:
     def _change(self, labels: Dict[str, Any], apply: Callable[[Series], None]) -> None:
         self._metrics.change(self, self._key_of(labels), apply)
 
+    def _add(self, gained: float, labels: Dict[str, Any]) -> None:
+        def apply(series: Series) -> None:
+            series.value += gained
+
+        self._change(labels, apply)
+
     def _number(self, value: Any, least: Optional[float] = None) -> float:
         try:
             number = float(value)
@@ -68,12 +74,7 @@ class Counter(Metric):
     """A number that only grows."""
 
     def inc(self, value: float = 1, /, **labels: Any) -> None:
-        gained = self._number(value, 0)
-
-        def apply(series: Series) -> None:
-            series.value += gained
-
-        self._change(labels, apply)
+        self._add(self._number(value, 0), labels)
 
 
 class Gauge(Metric):
@@ -88,15 +89,10 @@ class Gauge(Metric):
         self._change(labels, apply)
 
     def inc(self, value: float = 1, /, **labels: Any) -> None:
-        risen = self._number(value)
-
-        def apply(series: Series) -> None:
-            series.value += risen
-
-        self._change(labels, apply)
+        self._add(self._number(value), labels)
 
     def dec(self, value: float = 1, /, **labels: Any) -> None:
-        self.inc(-self._number(value), **labels)
+        self._add(-self._number(value), labels)
 
 
 class Histogram(Metric):

@@ -57,16 +57,21 @@ class Context(NamedTuple):
     @property
     def key(self) -> Optional[str]:
         """The key of the item; None if the stage has no keys, and in calls for several items."""
-        return key_states.key_of_call()
+        only = key_states.only()
+        return only.key if only else None
 
     @property
     def state(self) -> Any:
         """What is kept of the key between its items: a dict, empty at first."""
-        return key_states.state_of_call()
+        only = key_states.only()
+        return only.state if only else None
 
     @state.setter
     def state(self, state: Any) -> None:
-        key_states.replace_state(state)
+        only = key_states.only()
+        if only is None:
+            raise AttributeError("ctx.state needs a stage with keys, and a call for one item")
+        only.state = state
 
     @property
     def keys(self) -> List[str]:
@@ -75,7 +80,7 @@ class Context(NamedTuple):
 
     @property
     def states(self) -> List[Any]:
-        return key_states.states_of_call()
+        return [held.state for held in key_states.present()]
 
 
 class LoadedModelet(NamedTuple):

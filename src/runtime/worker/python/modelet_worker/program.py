@@ -60,10 +60,7 @@ def _ended_by(error: BaseException, channel: Channel, program: "Program") -> NoR
     if isinstance(error, (EOFError, BrokenPipeError, ConnectionResetError)):
         _end(0)  # The parent is gone.
     if isinstance(error, SystemExit):
-        # Prints the code and exits as Python itself does.
-        if not isinstance(error.code, (int, type(None))):
-            print(error.code, file=sys.stderr)
-        _end(error.code if isinstance(error.code, int) else 0 if error.code is None else 1)
+        _end(forks.exit_code_of(error))
     lasts = program.is_loading or is_lasting(error)
     # The parent reports what would come again, such as why the code does not load, once for all workers.
     if not lasts:
@@ -121,8 +118,6 @@ class Program:
         self._parts = PartsOut(channel.part, self._hear)
         # None: the stage has no keys.
         self._keys: Optional[KeyStates] = None
-        # Whether a timer of the loop will end idle keys.
-        self._ends_keys = False
         self._metrics = Metrics()
         self._usage = UsageReporter(channel, self._metrics)
         # Whether a timer of the loop will report the usage.

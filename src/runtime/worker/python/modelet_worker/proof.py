@@ -1,9 +1,9 @@
 """
 Proves that a batch does not change answers, or shows a case in which it does: runs the examples alone, together and in
-another order, and compares the answers. src/runtime/worker/batch/proven.ts and proof.ts do the same for JavaScript.
+another order, and compares the answers. src/runtime/worker/batch/proof.ts and examples.ts do the same for JavaScript.
 """
 import math
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 from .alike import describe_difference, difference_of
 from .batch import Run, now
@@ -43,10 +43,9 @@ def _payloads_of(modelet: LoadedModelet, most: int, run: Run) -> List[Payload]:
     return payloads
 
 
-class _Tried:
-    def __init__(self, payload: Payload, answer: Any) -> None:
-        self.payload = payload
-        self.answer = answer
+class _Tried(NamedTuple):
+    payload: Payload
+    answer: Any
 
 
 class _Trial:

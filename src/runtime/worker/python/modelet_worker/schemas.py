@@ -33,11 +33,12 @@ def output_check_of(definition: Dict[str, Any], modelet: LoadedModelet) -> Optio
     schema = either(definition.get("outputSchema"), modelet.output_schema)
     if schema is None:
         return None
-    problem_of = _validator("outputSchema", schema)
+    validator = _validator_of(schema)
 
     def approve(value: Any) -> None:
-        problem = problem_of(json_form_of(value))
-        if problem:
+        error = next(validator.iter_errors(json_form_of(value)), None)
+        if error is not None:
+            problem = _problem(error)
             raise ModeletError("modelet_failed", f"output{problem['path']} {problem['message']}", details=[problem])
 
     return approve
@@ -47,27 +48,20 @@ def either(first: Any, second: Any) -> Any:
     return second if first is None else first
 
 
-def _validator(name: str, schema: Any) -> Callable[[Any], Optional[Dict[str, str]]]:
+def _validator_of(schema: Any) -> Any:
     try:
         import jsonschema
     except ImportError:
         install = f"{sys.executable} -m pip install jsonschema"
-        raise ImportError(f"{name} needs the Python package jsonschema: {install}") from None
+        raise ImportError(f"outputSchema needs the Python package jsonschema: {install}") from None
     dialect = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
         dialect.check_schema(schema)
     except jsonschema.SchemaError as cause:
-        raise ValueError(f"{name} cannot be used: {cause.message}") from cause
+        raise ValueError(f"outputSchema cannot be used: {cause.message}") from cause
     types = dialect.TYPE_CHECKER.redefine("array", lambda _checker, value: isinstance(value, (list, tuple)))
-    validator = jsonschema.validators.extend(dialect, type_checker=types)(
-        schema, format_checker=jsonschema.FormatChecker()
-    )
-
-    def problem_of(value: Any) -> Optional[Dict[str, str]]:
-        error = next(validator.iter_errors(value), None)
-        return None if error is None else _problem(error)
-
-    return problem_of
+    checked = jsonschema.validators.extend(dialect, type_checker=types)
+    return checked(schema, format_checker=jsonschema.FormatChecker())
 
 
 def _problem(error: Any) -> Dict[str, str]:

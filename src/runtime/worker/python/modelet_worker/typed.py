@@ -11,7 +11,7 @@ import sys
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Callable, Dict, List, Sequence
 
-from .modelet import Call, Context, LoadedModelet, find_in_main, is_async
+from .modelet import Context, LoadedModelet, find_in_main, is_async
 from .private_folder import private_folder
 
 # By this name a process that the modelet starts imports the code, and pickles name its classes.
@@ -44,11 +44,22 @@ def load_typed(definition: Dict[str, Any], context: Context) -> LoadedModelet:
     if concurrency > 1 and not is_async(run):
         raise TypeError(f"a concurrency of {concurrency} needs await in Predict; other code runs one call at a time")
 
-    def started(returned: Any = None) -> None:
+    starts_async = bool(start.co_flags & inspect.CO_COROUTINE)
+
+    async def setup() -> None:
+        try:
+            returned = eval(start, names)
+            if starts_async:
+                returned = await returned
+        except _Returned as raised:
+            returned = raised.value
+        except ImportError as error:
+            # The next worker would miss the same module.
+            error._is_lasting = True
+            raise
         # Functions of On Start see it, too.
         names["state"] = names.get("state") if returned is None else returned
 
-    starts_async = bool(start.co_flags & inspect.CO_COROUTINE)
     return LoadedModelet(
         starts_async or is_async(run) or is_async(tear_down),
         definition["predict"] == "batch",
@@ -56,42 +67,12 @@ def load_typed(definition: Dict[str, Any], context: Context) -> LoadedModelet:
         examples=(),
         input_schema=None,
         output_schema=None,
-        setup=_starting_async(start, names, started) if starts_async else _starting(start, names, started),
+        setup=setup,
         preprocess=None,
         predict=lambda value: run(value, names["state"], names["init"], context),
         postprocess=None,
         teardown=lambda: tear_down(names["state"], names["init"], context),
     )
-
-
-def _starting(start: CodeType, names: Dict[str, Any], started: Call) -> Call:
-    def setup() -> None:
-        try:
-            started(eval(start, names))
-        except _Returned as returned:
-            started(returned.value)
-        except ImportError as error:
-            raise _lasting(error)
-
-    return setup
-
-
-def _starting_async(start: CodeType, names: Dict[str, Any], started: Call) -> Call:
-    async def setup() -> None:
-        try:
-            started(await eval(start, names))
-        except _Returned as returned:
-            started(returned.value)
-        except ImportError as error:
-            raise _lasting(error)
-
-    return setup
-
-
-def _lasting(error: ImportError) -> ImportError:
-    """The next worker would miss the same module."""
-    error._is_lasting = True
-    return error
 
 
 def _compile_start(text: str, filename: str) -> CodeType:
