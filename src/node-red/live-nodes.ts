@@ -3,15 +3,13 @@
  * this table.
  */
 import type { Node, NodeAPI } from 'node-red';
-import { compileStage, type StageConfig } from '../config/compile-stage.ts';
-import { resolveModeletFile, userFolder } from '../config/folders.ts';
+import type { StageConfig } from '../config/compile-stage.ts';
 import type { LookUp, Raw } from '../config/validate.ts';
 import { asError, ModeletError } from '../core/errors.ts';
+import { compileStageFrom } from '../flow/read/compile-definitions.ts';
 import { type CompiledNode, CompiledNodes } from '../flow/read/compiled-nodes.ts';
 import type { Flows } from '../flow/read/graph-reader.ts';
 import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
-import { usableThreads } from '../process/container-limits.ts';
-import { checkInterpreter } from '../process/python.ts';
 
 export type LiveNode = CompiledNode & { readonly node: Node };
 export type LiveGate = Extract<LiveNode, { kind: 'gate' }>;
@@ -57,10 +55,8 @@ export function tabNames(definitions: readonly Definition[]): (id: string) => st
  * @throws ModeletError `config_invalid`.
  */
 export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): StageConfig {
-  const resolve = (path: string, of?: 'model'): string => resolveModeletFile(RED.settings, path, of);
-  const config = compileStage(definition, resolve, lookUp, usableThreads);
+  const config = compileStageFrom(RED.settings, definition, lookUp);
   const { input, output, dropKey, sticky, keyBy } = config;
-  checkInterpreter(userFolder(RED.settings), config);
   checkProperty(RED, 'input', input);
   checkProperty(RED, 'output', output);
   if (dropKey !== '') checkProperty(RED, 'dropKey', dropKey);

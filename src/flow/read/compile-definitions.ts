@@ -15,7 +15,7 @@ import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
 import { configure } from '../../config/configure.ts';
 import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
 import { compileKeys } from '../../config/http/compile-keys.ts';
-import type { Raw } from '../../config/validate.ts';
+import type { LookUp, Raw } from '../../config/validate.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { usableThreads } from '../../process/container-limits.ts';
 import { checkInterpreter } from '../../process/python.ts';
@@ -86,7 +86,12 @@ function compileNode(
     case 'modelet-runtime':
       return { kind: 'runtime', ...of((raw) => compileRuntime(raw, settings.nodeMessageBufferMaxLength ?? 0)) };
     case 'modelet-stage':
-      return { kind: 'stage', ...of((raw) => stageOf(raw, running, environment, settings)) };
+      return {
+        kind: 'stage',
+        ...of((raw) =>
+          compileStageFrom(settings, raw, (name) => environment.lookUp(running.definition, running, name)),
+        ),
+      };
     case 'modelet-broker':
       return { kind: 'broker', ...of(compileBroker) };
     case 'modelet-keys':
@@ -107,13 +112,10 @@ function compileNode(
   }
 }
 
-function stageOf(raw: Raw, running: RunningNode, environment: Environment, settings: CompilerSettings): StageConfig {
-  const config = compileStage(
-    raw,
-    (path, of) => resolveModeletFile(settings, path, of),
-    (name) => environment.lookUp(running.definition, running, name),
-    usableThreads,
-  );
+/** Compiles a stage, with the files of its folders and the interpreter of its code. @throws ModeletError `config_invalid` */
+export function compileStageFrom(settings: FolderSettings, raw: Raw, lookUp: LookUp): StageConfig {
+  const resolve = (path: string, of?: 'model'): string => resolveModeletFile(settings, path, of);
+  const config = compileStage(raw, resolve, lookUp, usableThreads);
   checkInterpreter(userFolder(settings), config);
   return config;
 }
