@@ -7,7 +7,7 @@ import type { StageDefinition } from '../config/stage-definition.ts';
 import type { Batching } from '../core/model.ts';
 import { firstStages, stepsOf } from '../core/routes/route.ts';
 import { type Graph, type GraphNode, isStep, nodesOf } from './graph.ts';
-import type { Doubled } from './names.ts';
+import type { NodeWarning } from './names.ts';
 import type { CompiledRoute } from './routes.ts';
 import { basesOf } from './versions.ts';
 import { targetsOf } from './walk.ts';
@@ -52,7 +52,7 @@ export class Queues {
   }
 
   /** Returns warnings about settings that have no effect, by node. */
-  get idle(): Doubled[] {
+  get idle(): NodeWarning[] {
     return [...this.#drawn.configs.keys()].flatMap((id) => this.#idleOf(id).map((text) => ({ id, text })));
   }
 

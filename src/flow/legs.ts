@@ -305,10 +305,8 @@ export class Legs {
     const isPlain = !targets.some((target) => isStep(target) || target.kind === 'switch');
     // The item passes this way as it is, to the nodes at which the other ways end.
     if (isPlain) {
-      const leg = { stages: [], next: null };
-      const [end, taps] = [`one of them ${describeAll(targets).replace(/^its output /, '')}`, NO_TAPS];
-      const { reads } = passed;
-      return { leg, exit: null, taps, reads, end, unfused: false, senders: [chooser.id], targets };
+      const end = `one of them ${describeAll(targets).replace(/^its output /, '')}`;
+      return ended({ node: chooser }, passed, targets, end, false);
     }
     if (others.length > 0) return `its output ${output + 1} goes to ${targets.map(describe).join(' and ')}`;
     const next = this.#next(sender, first, passed);
@@ -327,14 +325,15 @@ function endsLists({ settings }: JoinNode): boolean {
   return settings?.mode === 'list';
 }
 
+/** Returns the end of a leg behind a node. A switch node passes items on, but has no result. */
 function ended(
-  { node }: Sender,
+  { node }: { readonly node: Sender['node'] | SwitchNode },
   { reads }: PathSoFar,
   targets: readonly Target[],
   end: string,
   unfused: boolean,
 ): Trail {
-  const exit = node.kind === 'http in' ? null : node;
+  const exit = node.kind === 'http in' || node.kind === 'switch' ? null : node;
   const leg: Leg<string> = { stages: [], next: null };
   return { leg, exit, taps: NO_TAPS, reads, end, unfused, senders: [node.id], targets };
 }

@@ -8,22 +8,21 @@ interface NamedStage {
   readonly config: Pick<StageConfig, 'name' | 'source'>;
 }
 
-/** A node whose name another node has. */
-export interface Doubled {
+/** A warning about a node, for people. */
+export interface NodeWarning {
   readonly id: string;
-  /** Says so, for people. */
   readonly text: string;
 }
 
 export interface Names {
   readonly names: ReadonlyMap<string, string>;
-  readonly doubled: readonly Doubled[];
+  readonly doubled: readonly NodeWarning[];
 }
 
 /** Returns a name for each node. Appends a number to a name that is already taken. */
 export function uniqueNames(what: 'stage' | 'gate', wanted: Iterable<readonly [id: string, name: string]>): Names {
   const names = new Map<string, string>();
-  const doubled: Doubled[] = [];
+  const doubled: NodeWarning[] = [];
   const taken = new Set<string>();
   for (const [id, want] of wanted) {
     let name = want;

@@ -7,7 +7,7 @@ import { type Batching, BYTES_PER_MB, type RemotePlace } from '../core/model.ts'
 import { Queues } from './dropping.ts';
 import { type Graph, stageAt } from './graph.ts';
 import { type PlannedJoin, planJoins } from './joins.ts';
-import { type Doubled, nameStages } from './names.ts';
+import { type NodeWarning, nameStages } from './names.ts';
 import { type CompiledNode, type CompiledNodes, faultOfKeys } from './read/compiled-nodes.ts';
 import { type CompiledGraph, type CompiledRoute, compileRoutes } from './routes.ts';
 import { basesOf, unusableVersions } from './versions.ts';
@@ -22,10 +22,10 @@ export interface FlowPlan {
   /** Ids of the stages that can run. */
   readonly stages: readonly string[];
   readonly stageNames: ReadonlyMap<string, string>;
-  /** Stages whose names are taken, versions that cannot be used, and what `idle` has, for people. */
-  readonly doubled: readonly Doubled[];
-  /** Settings that have no effect, for people. */
-  readonly idle: readonly Doubled[];
+  /** Stages whose names are taken, versions that cannot be used, and what `idle` has. */
+  readonly warnings: readonly NodeWarning[];
+  /** Settings that have no effect. */
+  readonly idle: readonly NodeWarning[];
   /** The base of each version, by the ids of their nodes. */
   readonly bases: ReadonlyMap<string, string>;
   readonly batching: ReadonlyMap<string, Batching>;
@@ -78,7 +78,7 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
   return {
     stages: [...usable],
     stageNames: names,
-    doubled: [...doubled, ...unusableVersions(graph, usable), ...queues.idle],
+    warnings: [...doubled, ...unusableVersions(graph, usable), ...queues.idle],
     idle: queues.idle,
     bases: basesOf(graph),
     batching: compiled.batching,

@@ -5,7 +5,7 @@
 import type { Batching } from '../core/model.ts';
 import { costPropertyOf } from './entry-reads.ts';
 import { type Graph, nodesOf, type StageNode, stageAt } from './graph.ts';
-import type { Doubled } from './names.ts';
+import type { NodeWarning } from './names.ts';
 
 /** Adds the reasons why stages cannot be used with their versions. */
 export function rejectVersions(
@@ -86,7 +86,7 @@ export function unwiredVersions(graph: Graph): Set<string> {
 }
 
 /** Returns a warning for each version that gets no requests, at its base. @param usable ids of the stages that can run */
-export function unusableVersions(graph: Graph, usable: ReadonlySet<string>): Doubled[] {
+export function unusableVersions(graph: Graph, usable: ReadonlySet<string>): NodeWarning[] {
   return [...basesOf(graph)].flatMap(([version, base]) => {
     if (!usable.has(base) || usable.has(version)) return [];
     const name = stageAt(graph, version)?.name ?? version;

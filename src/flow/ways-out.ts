@@ -11,12 +11,6 @@ export interface WaysOut {
   reachedFrom(id: string): ReadonlySet<string>;
 }
 
-export const NO_WAYS: WaysOut = {
-  canAnswer: () => false,
-  leadsOn: () => false,
-  reachedFrom: () => new Set(),
-};
-
 type Wires = ReadonlyMap<string, readonly string[]>;
 
 export function waysOut(graph: Graph): WaysOut {

@@ -7,7 +7,7 @@ import type { MessageLimits } from '../config/compile.ts';
 import type { ModeletError } from '../core/errors.ts';
 import type { Batching } from '../core/model.ts';
 import type { Graph } from '../flow/graph.ts';
-import type { Doubled } from '../flow/names.ts';
+import type { NodeWarning } from '../flow/names.ts';
 import type { MeasuredGate } from '../observe/export/collect.ts';
 import type { GateView } from '../observe/views/gate-snapshot.ts';
 import type { LiveNodes } from './live-nodes.ts';
@@ -50,7 +50,7 @@ export interface CompiledGates {
   /** Why gates cannot be used, by id. */
   readonly invalid: ReadonlyMap<string, string>;
   /** Gates whose names are taken. */
-  readonly doubled: readonly Doubled[];
+  readonly doubled: readonly NodeWarning[];
   /** Returns, by id, why a gate could not be created. */
   apply(): ReadonlyMap<string, string>;
 }

@@ -4,7 +4,7 @@ import { type BrokerConfig, DEFAULT_LIMITS, type RuntimeConfig } from '../../con
 import type { GateConfig } from '../../config/compile-gate.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { Graph } from '../../flow/graph.ts';
-import { type Doubled, uniqueNames } from '../../flow/names.ts';
+import { type NodeWarning, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
 import type { FlowFacts, GateTerms } from '../../node-red/gate-port.ts';
 import type { LiveGate, LiveNodes } from '../../node-red/live-nodes.ts';
@@ -29,7 +29,7 @@ interface DeployedGates {
   /** Why gates cannot be used, by id. */
   readonly invalid: ReadonlyMap<string, string>;
   /** Gates whose names are taken. */
-  readonly doubled: readonly Doubled[];
+  readonly doubled: readonly NodeWarning[];
 }
 
 export function deployGates(flows: FlowFacts): DeployedGates {

@@ -18,27 +18,25 @@ interface TlsNode {
 /** The part of the options of a tls-config node that another process can take. */
 const TLS_OPTIONS = ['key', 'cert', 'ca', 'passphrase', 'servername', 'rejectUnauthorized'];
 
-/** Returns the listeners by runtime. Runtimes that do not listen are absent. */
-export function listenersOf(
+/** Returns where the engine of a runtime listens, and how; null: it does not listen. */
+export function listenerOf(
   RED: NodeAPI,
   live: LiveNodes,
+  id: string,
   endpoints: readonly EndpointSpec[],
-): ReadonlyMap<string, ListenerSpec> {
-  const listeners = new Map<string, ListenerSpec>();
-  for (const [id, config] of live.allSettings('runtime')) {
-    if (config.listen === null) continue;
-    listeners.set(id, {
-      address: config.listen,
-      // Without such a node they are empty, and the listener says so.
-      tls: config.tls === '' ? null : tlsTexts(RED, config.tls, ['key', 'cert', 'ca', 'passphrase']),
-      maxJson: jsonLimit(RED.settings as HttpSettings),
-      paths: pathRules(RED.settings as HttpSettings),
-      keys: clientsOf(live, id),
-      cors: config.cors,
-      endpoints: endpoints.filter(({ runtime }) => runtime === id),
-    });
-  }
-  return listeners;
+): ListenerSpec | null {
+  const config = live.settings('runtime', id);
+  if (!config || config.listen === null) return null;
+  return {
+    address: config.listen,
+    // Without such a node they are empty, and the listener says so.
+    tls: config.tls === '' ? null : tlsTexts(RED, config.tls, ['key', 'cert', 'ca', 'passphrase']),
+    maxJson: jsonLimit(RED.settings as HttpSettings),
+    paths: pathRules(RED.settings as HttpSettings),
+    keys: clientsOf(live, id),
+    cors: config.cors,
+    endpoints: endpoints.filter(({ runtime }) => runtime === id),
+  };
 }
 
 export function brokerSecrets(RED: NodeAPI, id: string, { tls }: BrokerConfig): BrokerSecrets {

@@ -1,6 +1,7 @@
 /** Finds the HTTP-in nodes of pipelines whose clients get no answer, or whose requests, or rows of them, go elsewhere. */
 import { type Graph, type GraphNode, nodesOf } from '../../flow/graph.ts';
 import type { Uncompiled } from '../../flow/http/endpoints.ts';
+import type { NodeWarning } from '../../flow/names.ts';
 import { targetsOf } from '../../flow/walk.ts';
 import { type WaysOut, waysOut } from '../../flow/ways-out.ts';
 import { addressTwice, noAnswer } from '../../observe/views/findings.ts';
@@ -36,7 +37,7 @@ export function isSecond(graph: Graph, id: string): boolean {
 export function endpointWarnings(
   graph: Graph,
   endpoints: readonly { readonly id: string; readonly method: string; readonly path: string }[],
-): { readonly id: string; readonly text: string }[] {
+): NodeWarning[] {
   return endpoints.flatMap(({ id, method, path }) => {
     const address = `${method.toUpperCase()} ${path}`;
     const isDead = isDeadEnd(graph, id) ? [{ id, text: noAnswer(address) }] : [];
@@ -45,10 +46,7 @@ export function endpointWarnings(
 }
 
 /** @returns a warning for each stage that takes rows of an endpoint which is not compiled */
-export function rowWarnings(
-  graph: Graph,
-  uncompiled: readonly Uncompiled[],
-): { readonly id: string; readonly text: string }[] {
+export function rowWarnings(graph: Graph, uncompiled: readonly Uncompiled[]): NodeWarning[] {
   return uncompiled.flatMap(({ method, path, entries, reason }) => {
     const first = entries.flatMap((id): readonly GraphNode[] => {
       const node = graph.get(id);

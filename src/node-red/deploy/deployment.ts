@@ -11,6 +11,7 @@ import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';
 import { directResponse, type PartsExit, streamingResponse } from '../../flow/http/http-ways.ts';
 import type { PlannedJoin } from '../../flow/joins.ts';
+import type { NodeWarning } from '../../flow/names.ts';
 import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
 import { pathsOf } from '../../flow/read/compiled-nodes.ts';
 import { readGraph, useOf } from '../../flow/read/graph-reader.ts';
@@ -23,7 +24,7 @@ import { MessageCostMeter } from '../../observe/meters/message-costs.ts';
 import type { Service } from '../../runtime/service/service.ts';
 import type { GatePort, GateTerms } from '../gate-port.ts';
 import { type LiveFlows, type LiveNode, type LiveNodes, tabNames } from '../live-nodes.ts';
-import { brokerSecrets, listenersOf } from './config-nodes.ts';
+import { brokerSecrets, listenerOf } from './config-nodes.ts';
 import { endpointWarnings, rowWarnings } from './dead-ends.ts';
 import { type Endpoint, endpointsTo, entryTerms, type ServedRuntimes } from './endpoints.ts';
 import { httpFacts } from './http-facts.ts';
@@ -35,7 +36,7 @@ export interface DeployedRoute {
   readonly clients: Clients | null;
   /** The first stage. Its input property and code decide which parts of the message are sent. */
   readonly first: StageConfig;
-  /** Whether a stage of the route reads more of the message than its payload. */
+  /** Whether a stage of the route, or a version of one, reads more of the message than its input. */
   readonly wantsMeta: boolean;
   /** null: the code of its stages needs payloads alone. */
   readonly whole: WholeMessageTerms | null;
@@ -116,7 +117,7 @@ interface ServicePlan extends RuntimePlan {
 export interface Deployed {
   readonly deployment: Deployment;
   readonly plans: ReadonlyMap<string, ServicePlan>;
-  readonly warnings: readonly { readonly id: string; readonly text: string }[];
+  readonly warnings: readonly NodeWarning[];
   /** Returns, by id, why a gate could not be created. */
   applyGates(): ReadonlyMap<string, string>;
 }
@@ -163,17 +164,16 @@ export function deploy(
     compiled,
     publicPaths: pathsOf(live, 'publicPath'),
   };
-  const listeners = listenersOf(RED, live, compiled.endpoints);
   return {
     deployment,
     plans: new Map(
-      [...services.keys()].map((runtime) => [
-        runtime,
-        { ...plan.of(runtime), listener: listeners.get(runtime) ?? null },
-      ]),
+      [...services.keys()].map((runtime) => {
+        const listener = listenerOf(RED, live, runtime, compiled.endpoints);
+        return [runtime, { ...plan.of(runtime), listener }];
+      }),
     ),
     warnings: [
-      ...plan.doubled,
+      ...plan.warnings,
       ...compiledGates.doubled,
       ...endpointWarnings(graph, [...compiled.endpoints, ...compiled.uncompiled]),
       ...rowWarnings(graph, compiled.uncompiled),
@@ -231,8 +231,9 @@ function deployRoutes(
     const service = services.get(route.runtime);
     const first = live.settings('stage', route.stages[0] as string);
     if (!service || !first) throw new Error(`the runtime of ${entry} was not started`);
+    const stages = withVersions(graph, route.stages);
     const use = mergedUse(
-      withVersions(graph, route.stages).flatMap(({ id }) => {
+      stages.flatMap(({ id }) => {
         const config = live.settings('stage', id);
         return (config && useOf(config)) ?? [];
       }),
@@ -240,7 +241,8 @@ function deployRoutes(
     const whole = use && { use, takesTurns: takesTurns(use, first), costs: new MessageCostMeter() };
     const { clients: known } = access.of(service);
     const clients = known.areNeeded ? known : null;
-    routes.set(entry, { route, service, clients, first, wantsMeta: readMore(graph, route.stages), whole });
+    const wantsMeta = stages.some(({ readsAlso }) => readsAlso !== null);
+    routes.set(entry, { route, service, clients, first, wantsMeta, whole });
   }
   return routes;
 }
@@ -265,9 +267,4 @@ function mergedUse(uses: readonly MessageUse[]): MessageUse | null {
     writes: uses.some(({ writes }) => writes),
     updates: uses.some(({ updates }) => updates),
   };
-}
-
-/** Whether a stage, or a version of one, reads more of the message than its input. */
-function readMore(graph: Graph, stages: readonly string[]): boolean {
-  return withVersions(graph, stages).some(({ readsAlso }) => readsAlso !== null);
 }
