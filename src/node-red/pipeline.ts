@@ -100,11 +100,8 @@ export class Pipeline {
   readonly context: RequestContext;
   readonly #badges: StatusBadges;
   readonly #compiled: CompiledHost;
-  /** Takes the messages of the nodes. */
   readonly #arrivals: Arrivals;
-  /** Has the deployment. */
   readonly #deployer: Deployer;
-  /** Has the state of the flows. */
   readonly #lifecycle: Lifecycle;
 
   constructor(RED: NodeAPI) {

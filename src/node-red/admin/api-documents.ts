@@ -1,7 +1,7 @@
 /** Serves the OpenAPI document and its page. Documents are built on request and cached briefly. */
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
-import type { Response } from 'express';
+import type { Request, Response } from 'express';
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import { type Deadline, systemClock } from '../../core/clock.ts';
 import { apiOf, type Described } from '../../http/openapi/api.ts';
@@ -28,8 +28,13 @@ interface Made {
   readonly until: Deadline;
 }
 
-/** @param services the services to describe; null: all */
-type DocumentAnswer = (services: readonly Service[] | null, response: Response) => void;
+export interface ClientView {
+  readonly services: readonly Service[];
+  /** Whether the client may see details that are not public. */
+  readonly inside: boolean;
+}
+
+export type ViewAnswer = (view: ClientView, response: Response, request: Pick<Request, 'query'>) => void;
 
 export class ApiDocuments {
   readonly #pipeline: Pipeline;
@@ -38,13 +43,13 @@ export class ApiDocuments {
   /** Folder of the viewer's package; null: it is not installed. */
   readonly #viewer: string | null = viewerFolder();
   /** All that is served, by its path. */
-  readonly answers: readonly (readonly [path: string, DocumentAnswer])[] = [
-    ['/openapi.json', (services, response) => response.json(this.#of(services))],
-    ['/openapi', (_services, response) => this.#sendPage(response)],
-    [VIEWER_START, (_services, response) => response.set('Content-Type', 'text/javascript').send(VIEWER_SCRIPT)],
-    ...Object.entries(VIEWER_FILES).map(([path, file]): [string, DocumentAnswer] => [
+  readonly answers: readonly (readonly [path: string, ViewAnswer])[] = [
+    ['/openapi.json', (view, response) => response.json(this.#of(view.inside ? null : view.services))],
+    ['/openapi', (_view, response) => this.#sendPage(response)],
+    [VIEWER_START, (_view, response) => response.set('Content-Type', 'text/javascript').send(VIEWER_SCRIPT)],
+    ...Object.entries(VIEWER_FILES).map(([path, file]): [string, ViewAnswer] => [
       path,
-      (_services, response) => this.#sendFile(file, response),
+      (_view, response) => this.#sendFile(file, response),
     ]),
   ];
 
@@ -56,6 +61,7 @@ export class ApiDocuments {
     });
   }
 
+  /** @param services the services to describe; null: all */
   #of(services: readonly Service[] | null): OpenApiDocument {
     const { deployment } = this.#pipeline;
     const key = JSON.stringify(services?.map(({ id }) => id) ?? null);

@@ -1,5 +1,5 @@
 /** Serves metrics, health and OpenAPI, as admin routes and under the public paths of runtimes. */
-import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
+import type { ErrorRequestHandler, RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
 import { asError } from '../../core/errors.ts';
 import { Exposition } from '../../observe/export/collect.ts';
@@ -14,7 +14,7 @@ import type { Service } from '../../runtime/service/service.ts';
 import { coreHandler } from '../http/http-types.ts';
 import { logFault } from '../log.ts';
 import type { Pipeline } from '../pipeline.ts';
-import { ApiDocuments } from './api-documents.ts';
+import { ApiDocuments, type ClientView, type ViewAnswer } from './api-documents.ts';
 
 interface HttpNodeApp {
   get(path: RegExp, ...handlers: readonly (RequestHandler | RequestHandler[] | ErrorRequestHandler)[]): void;
@@ -28,14 +28,6 @@ interface PublicAnswer {
   readonly services: readonly Service[];
 }
 
-interface ClientView {
-  readonly services: readonly Service[];
-  /** Whether the client may see details that are not public. */
-  readonly inside: boolean;
-}
-
-type ViewAnswer = (view: ClientView, response: Response, request: Pick<Request, 'query'>) => void;
-
 /** Answers all observation routes. One instance per Node-RED process. */
 export class Observation {
   readonly #RED: NodeAPI;
@@ -46,12 +38,8 @@ export class Observation {
   constructor(RED: NodeAPI, pipeline: Pipeline) {
     this.#RED = RED;
     this.#pipeline = pipeline;
-    const documents = new ApiDocuments(pipeline).answers.map(([path, answer]): [string, ViewAnswer] => [
-      path,
-      ({ services, inside }, response) => answer(inside ? null : services, response),
-    ]);
-    this.#answers = new Map([
-      ...documents,
+    this.#answers = new Map<string, ViewAnswer>([
+      ...new ApiDocuments(pipeline).answers,
       ['/metrics', (view, response) => this.#answerMetrics(view, response)],
       ['/health/live', (_view, response) => response.json({ live: true })],
       ['/health/ready', (view, response, { query }) => this.#answerReady(view, response, query['deep'] === '1')],

@@ -8,6 +8,11 @@ import { resolveModeletFile } from '../../config/folders.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { csvRows } from '../../http/rows/csv.ts';
 
+interface FeedInput {
+  readonly payload?: unknown;
+  readonly filename?: unknown;
+}
+
 export interface FeedItem {
   /** The item, or the error if it cannot be read. */
   readonly value: unknown;
@@ -20,11 +25,7 @@ export interface FeedItem {
  * payload.
  * @throws ModeletError `invalid_input` if the payload cannot be split
  */
-export async function* feedItems(
-  RED: NodeAPI,
-  msg: { readonly payload?: unknown; readonly filename?: unknown },
-  from: FeedConfig['from'],
-): AsyncGenerator<FeedItem> {
+export async function* feedItems(RED: NodeAPI, msg: FeedInput, from: FeedConfig['from']): AsyncGenerator<FeedItem> {
   let previous: { readonly value: unknown } | null = null;
   try {
     for await (const value of from === 'array' ? elements(msg.payload) : records(RED, msg, from)) {
@@ -46,7 +47,7 @@ function elements(payload: unknown): readonly unknown[] {
 
 async function* records(
   RED: NodeAPI,
-  msg: { readonly payload?: unknown; readonly filename?: unknown },
+  msg: FeedInput,
   from: Exclude<FeedConfig['from'], 'array'>,
 ): AsyncGenerator<unknown> {
   if (from === 'csv') {
@@ -59,10 +60,7 @@ async function* records(
   }
 }
 
-function text(
-  RED: NodeAPI,
-  { payload, filename }: { readonly payload?: unknown; readonly filename?: unknown },
-): Readable {
+function text(RED: NodeAPI, { payload, filename }: FeedInput): Readable {
   if (typeof filename === 'string' && filename !== '')
     return createReadStream(resolveModeletFile(RED.settings, filename), 'utf8');
   if (typeof payload === 'string' || Buffer.isBuffer(payload)) return Readable.from([payload]);

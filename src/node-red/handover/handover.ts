@@ -11,7 +11,7 @@
  */
 import type { Node, NodeAPI, NodeMessage } from 'node-red';
 import { isPipelineNode } from '../../flow/graph.ts';
-import { NO_WAYS, type WaysOut } from '../../flow/ways-out.ts';
+import { type WaysOut, waysOut } from '../../flow/ways-out.ts';
 import type { LiveFlowNode, RunningLive } from '../live-nodes.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 
@@ -57,6 +57,8 @@ interface CompleteEvent {
 
 /** One message, several or none, by output. */
 type SentOutputs = readonly (PipelineMessage | readonly (PipelineMessage | null)[] | null | undefined)[];
+
+const NO_WAYS = waysOut(new Map());
 
 /** Label of these hooks in Node-RED's list. */
 const LABEL = 'modelet';

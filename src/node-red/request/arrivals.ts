@@ -134,22 +134,19 @@ export class Arrivals {
 
   /** Ends the leases of a message that has reached a collector, and sends it on when its turn has come. */
   #collect({ node: { id }, config }: LiveOf<'collector'>, msg: PipelineMessage, done: Done): void {
-    const { gates, sequencers } = this.#takers.context;
+    const { gates, live, sequencers } = this.#takers.context;
     if (msg.modelet?.leases) gates().collected(msg);
     stripConnectionHeaders(msg);
-    const emit = (): void => this.#sendBy(id, [msg, null], done);
+    // By the node that has the id when flows run: a deploy may replace a node while a message is on its way.
+    const emit = (): void =>
+      this.whenRunning(() => {
+        const node = live.get(id)?.node;
+        if (node) sendFrom(node, [msg, null]);
+        done();
+      });
     const inOrder = !(config instanceof ModeletError) && config.order === 'arrival';
     if (inOrder) sequencers.of(id).arrived(msg.modelet?.pass, emit);
     else emit();
-  }
-
-  /** Sends from the node that has the id when flows run: a deploy may replace a node while a message is on its way. */
-  #sendBy(id: string, messages: (object | null)[], done: Done): void {
-    this.whenRunning(() => {
-      const node = this.#takers.context.live.get(id)?.node;
-      if (node) sendFrom(node, messages);
-      done();
-    });
   }
 
   /** Writes a message that has reached a stream response to its HTTP client. */

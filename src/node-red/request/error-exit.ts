@@ -4,7 +4,7 @@
  */
 import type { Node, NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
-import { asError, ModeletError } from '../../core/errors.ts';
+import { asError, type ModeletError } from '../../core/errors.ts';
 import { errorBody } from '../../http/client-text.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
@@ -103,7 +103,8 @@ function handOver(
     msg.payload = errorBody(info, info.requestId);
     sendFrom(failing, [null, msg]);
   } else if (collector?.kind === 'collector') {
-    if (!keepsPayload(collector)) msg.payload = errorBody(info, info.requestId);
+    const { errorPayload } = context.live.settings('collector', collector.node.id) ?? {};
+    if (errorPayload !== 'keep') msg.payload = errorBody(info, info.requestId);
     sendFrom(collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {
     // The runtime counts requests that it drops on purpose; an error for each would flood the Catch nodes.
@@ -126,10 +127,6 @@ export function endWithoutFlow(leaving: Leaving, error?: ModeletError): void {
   const reason = error ?? flowsChanged();
   answerDirectly(leaving.msg, reason, leaving.trace.requestId);
   leaving.done();
-}
-
-function keepsPayload({ config }: Extract<LiveNode, { kind: 'collector' }>): boolean {
-  return !(config instanceof ModeletError) && config.errorPayload === 'keep';
 }
 
 interface FlowOfNode {
@@ -156,15 +153,10 @@ const told: WeakMap<Node, Failures> = new WeakMap();
 
 /** Logs an error of a request that no node handles. */
 export function noteUnhandled(RED: NodeAPI, failing: Node, error: ModeletError, requestId: string): void {
-  failuresOf(RED, failing).note(error, requestId);
-}
-
-function failuresOf(RED: NodeAPI, failing: Node): Failures {
-  const known = told.get(failing);
-  if (known) return known;
-  const failures = new Failures(systemClock, (line, fields) => logAtNode(RED, failing, line, fields));
+  const failures =
+    told.get(failing) ?? new Failures(systemClock, (line, fields) => logAtNode(RED, failing, line, fields));
   told.set(failing, failures);
-  return failures;
+  failures.note(error, requestId);
 }
 
 /** Refuses a message that has no usable route. The error takes the same way as any other. */

@@ -174,11 +174,8 @@ export class Joins {
   }
 
   #gatheringOf(id: string, { revision }: PlannedJoin): NodeGathers {
-    let gathering = this.#byNode.get(id);
-    if (!gathering) {
-      gathering = { revision, gathers: new Gathers(systemClock) };
-      this.#byNode.set(id, gathering);
-    }
+    const gathering = this.#byNode.get(id) ?? { revision, gathers: new Gathers<HeldBranch>(systemClock) };
+    this.#byNode.set(id, gathering);
     return gathering;
   }
 

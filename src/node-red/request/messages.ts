@@ -6,10 +6,8 @@ import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { systemClock } from '../../core/clock.ts';
 import { isLasting, ModeletError } from '../../core/errors.ts';
-import { itemCostOf, type StageTiming } from '../../core/model.ts';
+import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
-import { type ItemKey, itemKeyOf } from '../../core/text.ts';
-import { stickyHash } from '../../core/versions.ts';
 import { SHOULD_RETRY } from '../../http/answer.ts';
 import { enterRequest, type Headers, PROCESS_TAG, parseTimeout } from '../../http/request-head.ts';
 import type { HttpResponse } from '../http/http-types.ts';
@@ -266,21 +264,6 @@ export function priorityOf(msg: PipelineMessage): number {
   const priority = numberIn(msg['priority']);
   if (!Number.isFinite(priority)) return 0;
   return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
-}
-
-/** Returns the hash of the value whose requests stay on one version of a stage; 0 if the message has no such value. */
-export function stickyOf(RED: NodeAPI, msg: NodeMessage, property: string): number {
-  return stickyHash(valueIn(RED, msg, property));
-}
-
-/** Returns the key of a message; null if it has none, or an unsuitable one. */
-export function messageKey(RED: NodeAPI, msg: NodeMessage, property: string): ItemKey | null {
-  return itemKeyOf(valueIn(RED, msg, property));
-}
-
-/** Returns the cost of a message; `NO_COST` if it has none, or an unsuitable one. */
-export function messageCost(RED: NodeAPI, msg: NodeMessage, property: string): number {
-  return itemCostOf(valueIn(RED, msg, property));
 }
 
 /** Returns the value of a property; undefined also if the object that would hold the value is missing. */

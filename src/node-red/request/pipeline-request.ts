@@ -10,9 +10,10 @@
 import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, isOfRequest, ModeletError } from '../../core/errors.ts';
-import { NO_COST, type Payload, type RequestNumber } from '../../core/model.ts';
+import { itemCostOf, NO_COST, type Payload, type RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
-import { hashOf, type ItemKey, LONGEST_KEY_BYTES } from '../../core/text.ts';
+import { hashOf, type ItemKey, itemKeyOf, LONGEST_KEY_BYTES } from '../../core/text.ts';
+import { stickyHash } from '../../core/versions.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { keyBounds } from '../../wire/frames/key-snapshots.ts';
@@ -29,14 +30,12 @@ import {
   continueTrace,
   type Done,
   type ModeletTrace,
-  messageCost,
-  messageKey,
   noteGathers,
   type PipelineMessage,
   priorityOf,
   readMessageProperty,
-  stickyOf,
   timeoutOf,
+  valueIn,
   writeValue,
 } from './messages.ts';
 import { ResultDelivery } from './result-delivery.ts';
@@ -92,7 +91,7 @@ export class PipelineRequest {
       readRequest(this.#msg, this.#trace, first, maxBytes);
       const input = readMessageProperty(RED, this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
-      const key = route.keyBy === '' ? null : messageKey(RED, this.#msg, route.keyBy);
+      const key = route.keyBy === '' ? null : itemKeyOf(valueIn(RED, this.#msg, route.keyBy));
       const meta = this.#meta(wantsMeta, key, maxBytes - payload.bytes.byteLength);
       let stopWatching = (): void => {};
       this.#id = service.desk.submit({
@@ -104,9 +103,9 @@ export class PipelineRequest {
         priority: priorityOf(this.#msg),
         patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
         group: route.dropKey === '' ? 0 : hashOf(String(RED.util.getMessageProperty(this.#msg, route.dropKey))),
-        sticky: route.sticky === '' ? 0 : stickyOf(RED, this.#msg, route.sticky),
+        sticky: route.sticky === '' ? 0 : stickyHash(valueIn(RED, this.#msg, route.sticky)),
         key: key?.hash ?? 0,
-        cost: route.costBy === '' ? NO_COST : messageCost(RED, this.#msg, route.costBy),
+        cost: route.costBy === '' ? NO_COST : itemCostOf(valueIn(RED, this.#msg, route.costBy)),
         meta,
         onSettled: (settlement) => {
           stopWatching();

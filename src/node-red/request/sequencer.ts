@@ -86,11 +86,8 @@ export class Sequencers {
   readonly #byCollector: Map<string, Sequencer> = new Map();
 
   of(collector: string): Sequencer {
-    let sequencer = this.#byCollector.get(collector);
-    if (!sequencer) {
-      sequencer = new Sequencer();
-      this.#byCollector.set(collector, sequencer);
-    }
+    const sequencer = this.#byCollector.get(collector) ?? new Sequencer();
+    this.#byCollector.set(collector, sequencer);
     return sequencer;
   }
 

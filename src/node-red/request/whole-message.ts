@@ -17,7 +17,6 @@ import {
   type MessageUse,
 } from '../../core/whole-messages.ts';
 import { stageAt } from '../../flow/graph.ts';
-import type { MessageCostMeter } from '../../observe/meters/message-costs.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedRoute, WholeMessageTerms } from '../deploy/deployment.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
@@ -37,8 +36,7 @@ interface EncodedParts {
 export class WholeMessage {
   readonly #context: RequestContext;
   readonly #deployed: DeployedRoute;
-  readonly #use: MessageUse;
-  readonly #costs: MessageCostMeter;
+  readonly #terms: WholeMessageTerms;
   readonly #msg: PipelineMessage;
   /** Whether something gets a message of this request. */
   hasSent = false;
@@ -46,14 +44,13 @@ export class WholeMessage {
   constructor(context: RequestContext, deployed: DeployedRoute, terms: WholeMessageTerms, msg: PipelineMessage) {
     this.#context = context;
     this.#deployed = deployed;
-    this.#use = terms.use;
-    this.#costs = terms.costs;
+    this.#terms = terms;
     this.#msg = msg;
   }
 
   /** Returns what the code uses besides the payload, for the metadata of the request. @throws ModeletError */
   parts(maxBytes: number): EncodedParts {
-    return this.#costs.sent(() => this.#parts(maxBytes));
+    return this.#terms.costs.sent(() => this.#parts(maxBytes));
   }
 
   #parts(maxBytes: number): EncodedParts {
@@ -64,7 +61,7 @@ export class WholeMessage {
     });
     const kept: string[] = [];
     const properties: Record<string, unknown> = {};
-    for (const name of this.#use.properties ?? Object.keys(this.#msg)) {
+    for (const name of this.#terms.use.properties ?? Object.keys(this.#msg)) {
       const value = this.#msg[name as keyof PipelineMessage] as unknown;
       if (value === undefined || APART.has(name)) continue;
       if (OF_CLIENT.includes(name)) kept.push(name);
@@ -76,7 +73,7 @@ export class WholeMessage {
 
   /** Returns the keys that the code names, and all of those stores whose keys it makes. */
   #keys(): ContextKey[] {
-    const { keys, stores } = this.#use;
+    const { keys, stores } = this.#terms.use;
     const isWhole = (key: ContextKey): boolean => stores.some((one) => isSamePlace(one, key));
     const ofStores = stores.flatMap((at) =>
       contextOf(this.#node, at)
@@ -110,9 +107,9 @@ export class WholeMessage {
    * @throws what keeps it from being done
    */
   apply(result: unknown, bytes: number): boolean {
-    const all = messageStepsIn(result, this.#use);
+    const all = messageStepsIn(result, this.#terms.use);
     if (!all) return false;
-    this.#costs.came(bytes, () => {
+    this.#terms.costs.came(bytes, () => {
       for (const { steps } of all) for (const step of steps) this.#do(step);
     });
     return true;
