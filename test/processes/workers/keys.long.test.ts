@@ -21,12 +21,18 @@ function endsIn(folder: string): string[] {
   return existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1).sort() : [];
 }
 
-for (const language of ['file', 'python'] as const) {
-  describe(language, () => {
-    test('a key has its own state, which ends when it is idle, too large, or with the worker', async (t) => {
+const KINDS: Readonly<Record<string, Partial<StageSpec>>> = {
+  process: { file: 'keyed' },
+  thread: { file: 'keyed', isolation: 'thread' },
+  python: { python: 'keyed' },
+  'async Python': { python: 'keyed_async' },
+};
+
+for (const [name, keyed] of Object.entries(KINDS)) {
+  describe(name, () => {
+    test('a key has its own state, which ends when it is too large, or with the worker', async (t) => {
       const folder = folderFor(t);
-      const spec = { id: 'model', [language]: 'keyed', keyBy: 'topic', keyIdleMs: 1000, init: { folder } };
-      const service = await serve(t, { stages: [spec] });
+      const service = await serve(t, { stages: [{ id: 'model', ...keyed, keyBy: 'topic', init: { folder } }] });
       const seen = async (input: string, key: string): Promise<readonly [string, number]> => {
         const value = await service.value<Seen>(input, { key });
         return [value.key, value.before];
@@ -40,11 +46,19 @@ for (const language of ['file', 'python'] as const) {
       assert.equal(error?.code, 'modelet_failed');
       assert.deepEqual(await seen('x', 'a'), ['a', 0]);
       assert.equal((await service.answer('x')).code, 'invalid_input');
-      await until('both are idle', () => endsIn(folder).length === 2);
-      assert.deepEqual(endsIn(folder), ['a 1', 'b 1']);
-      assert.deepEqual(await seen('x', 'a'), ['a', 0]);
       await service.end();
-      assert.deepEqual(endsIn(folder), ['a 1', 'a 1', 'b 1']);
+      assert.deepEqual(endsIn(folder), ['a 1', 'b 1']);
+    });
+
+    test('the state of a key ends when the key is idle, also if no other item comes', async (t) => {
+      const folder = folderFor(t);
+      const spec = { id: 'model', ...keyed, keyBy: 'topic', keyIdleMs: 300, init: { folder } };
+      const service = await serve(t, { stages: [spec] });
+      for (const ends of [['a 1'], ['a 1', 'a 1']]) {
+        assert.equal((await service.value<Seen>('x', { key: 'a' })).before, 0);
+        await until('the key is idle', () => endsIn(folder).length === ends.length);
+        assert.deepEqual(endsIn(folder), ends);
+      }
     });
 
     test('a call for several items has the states of their keys', async (t) => {
@@ -52,7 +66,7 @@ for (const language of ['file', 'python'] as const) {
       const batch = { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 60_000 } as const;
       const spec = {
         id: 'model',
-        [language]: 'keyed',
+        ...keyed,
         predict: 'batch',
         keyBy: 'topic',
         init: { folder },
@@ -73,13 +87,6 @@ for (const language of ['file', 'python'] as const) {
     });
   });
 }
-
-/** Each in a stage of the same service. */
-const KINDS: Readonly<Record<string, Partial<StageSpec>>> = {
-  process: { file: 'keyed' },
-  thread: { file: 'keyed', isolation: 'thread' },
-  python: { python: 'keyed' },
-};
 
 test('with snapshots a key keeps its state through deaths and deploys, until a message ends it', async (t) => {
   const folder = folderFor(t);

@@ -30,6 +30,8 @@ class EventLoop:
         self._running: Dict["asyncio.Task[None]", Frame] = {}
         # The requests for which code of the modelet runs in a task.
         self._calls: Dict["asyncio.Task[None]", Sequence[float]] = {}
+        # Tasks that serve no frame.
+        self._beside: "set[asyncio.Task[None]]" = set()
         self._is_starting = False
         self._is_closing = False
         self._ended: "asyncio.Future[None]" = self._loop.create_future()
@@ -58,7 +60,14 @@ class EventLoop:
         self._loop.call_soon(self._start)
 
     def later(self, seconds: float, call: Callable[[], Any]) -> None:
-        self._loop.call_later(seconds, call)
+        """Calls in so many seconds, unless the loop is closing then."""
+        self._loop.call_later(seconds, lambda: None if self._is_closing else call())
+
+    def run_beside(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine beside the frames. The loop closes after its end."""
+        task = self._loop.create_task(coroutine)
+        self._beside.add(task)
+        task.add_done_callback(self._done)
 
     def begin(self, ids: Sequence[float]) -> None:
         """Notes that the present task runs code of the modelet for these requests."""
@@ -118,11 +127,12 @@ class EventLoop:
             self._running[task] = frame
             task.add_done_callback(self._done)
             self._start_soon()
-        elif self._is_closing and not self._running and not self._waiting:
+        elif self._is_closing and not (self._running or self._beside or self._waiting):
             self._end(None)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
-        del self._running[task]
+        self._running.pop(task, None)
+        self._beside.discard(task)
         self._calls.pop(task, None)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:

@@ -120,8 +120,9 @@ class Program:
         self._keys: Optional[KeyStates] = None
         self._metrics = Metrics()
         self._usage = UsageReporter(channel, self._metrics)
-        # Whether a timer of the loop will report the usage.
+        # Whether a timer of the loop will report the usage, and end keys.
         self._tells_usage = False
+        self._ends_keys = False
 
     def run(self) -> None:
         """Returns after a close frame, when all waiting frames are served and the modelet is torn down."""
@@ -243,6 +244,7 @@ class Program:
             await self._keys.end_idle()
         if self._loop:
             self._tell_usage_later(self._loop)
+            self._end_keys_later(self._loop)
         if self._cancelled:
             # Prune after each batch: the worker may never be idle.
             others = self._loop.frames if self._loop else []
@@ -259,6 +261,19 @@ class Program:
     def _tell_usage(self) -> None:
         self._tells_usage = False
         self._usage.tell_within(None)
+
+    def _end_keys_later(self, loop: "EventLoop") -> None:
+        left = self._keys.wait() if self._keys else None
+        if left is None or self._ends_keys:
+            return
+        self._ends_keys = True
+        loop.later(left, lambda: loop.run_beside(self._end_keys(loop)))
+
+    async def _end_keys(self, loop: "EventLoop") -> None:
+        self._ends_keys = False
+        if self._keys:
+            await self._keys.end_idle()
+        self._end_keys_later(loop)
 
     async def _try(self, body: Any) -> None:
         with self._metrics.quietly():
