@@ -230,7 +230,7 @@ describe('configuration: a stage that does not start', () => {
   for (const [what, properties, cause, shown = cause] of BROKEN) {
     test(`${what}: the badge has the cause, and the answer is 503 at once`, async () => {
       // A worker may take long to start on a slow machine, and to fail.
-      await startAnew(runtime({ timeoutMs: '200000' }), stage('node', ECHO, 'collector /use', properties));
+      await startAnew(runtime('runtime', { timeoutMs: '200000' }), stage('node', ECHO, 'collector /use', properties));
       await assertAnswer(503, 'stage_unavailable', cause, 'node');
       await whenBadge('node', ({ fill }, text) => fill === 'red' && shown.test(text));
     });
