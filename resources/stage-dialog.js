@@ -319,14 +319,13 @@ const stageDialog = {
     if (!this.runtime) setTimeout(() => giveRuntime(stageId), 0);
   },
   prepare() {
-    const node = this;
     const editForm = $('#modelet-stage-form');
-    const live = stageLive.watch(node, editForm);
-    const packages = stagePackages.watch(node, editForm);
-    const model = watchModel(node, editForm);
-    dialog = { id: node.id, form: editForm, live, packages, model };
-    dialog.pages = openPages(node);
-    placeRuntimeRow(node);
+    const live = stageLive.watch(this, editForm);
+    const packages = stagePackages.watch(this, editForm);
+    const model = watchModel(this, editForm);
+    dialog = { id: this.id, form: editForm, live, packages, model };
+    dialog.pages = openPages(this);
+    placeRuntimeRow(this);
     formField('cache')
       .on('change keyup', () => {
         editForm.find('#modelet-stage-caching').toggle(Number(formField('cache').val()) !== 0);
@@ -337,27 +336,27 @@ const stageDialog = {
         editForm.find('#modelet-stage-keys').toggle(formField('keyBy').val() !== '');
       })
       .trigger('change');
-    dialog.tabs = openTabs(node);
-    stageLive.markFailure(node, dialog.tabs);
-    dialog.modules = listModules(node);
-    dialog.requirements = listRequirements(node);
+    dialog.tabs = openTabs(this);
+    stageLive.markFailure(this, dialog.tabs);
+    dialog.modules = listModules(this);
+    dialog.requirements = listRequirements(this);
     dialog.versions = stageVersions.create({
-      node,
+      node: this,
       list: editForm.find('#modelet-stage-version-list'),
       problem: editForm.find('#modelet-stage-version-problem'),
-      rows: stageVersions.rowsOf(node),
+      rows: stageVersions.rowsOf(this),
     });
-    dialog.test = attachTest({ node, form: editForm, tabs: dialog.tabs, libs: libsOf });
-    dialog.measure = attachMeasure({ node, form: editForm, test: dialog.test });
-    stageStart.attach(node, editForm, dialog.tabs);
-    pickCpus(node);
-    attachBrowser({ node, form: editForm });
-    followPath(node);
-    followSource(node);
-    attachOnnxOptions(node, editForm);
-    attachTaskOptions(node, editForm);
-    form.unfoldIfTouched(node, editForm.find('#modelet-stage-more'), MORE);
-    showDeployedStage(node, editForm);
+    dialog.test = attachTest({ node: this, form: editForm, tabs: dialog.tabs, libs: libsOf });
+    dialog.measure = attachMeasure({ node: this, form: editForm, test: dialog.test });
+    stageStart.attach(this, editForm, dialog.tabs);
+    pickCpus(this);
+    attachBrowser({ node: this, form: editForm });
+    followPath(this);
+    followSource(this);
+    attachOnnxOptions(this, editForm);
+    attachTaskOptions(this, editForm);
+    form.unfoldIfTouched(this, editForm.find('#modelet-stage-more'), MORE);
+    showDeployedStage(this, editForm);
   },
   save() {
     this.libs = libsOf(formField('source').val());
