@@ -57,6 +57,56 @@ describe('a stage with 0-2 workers', () => {
     assert.deepEqual([restarts.died, restarts.recycled, restarts.asked], [2, 0, 0], 'a worker that ends is no restart');
   });
 
+  test('sleeps, wakes and grows in threads, too', async (t) => {
+    const folder = folderFor(t);
+    const threads = { isolation: 'thread', workers: 2, scaling: { min: 0, idleMs: IDLE_MS } } as const;
+    const service = await serve(t, {
+      stages: [{ id: 'model', file: 'gate', init: { folder, version: 1 }, ...threads }],
+    });
+    const hasEnded = (): boolean => service.stage('model').workers.length === 0;
+    await service.ready();
+    await until('its thread has ended', hasEnded);
+    const names = ['held0', 'held1', 'held2'];
+    const held = names.map((name) => service.ask(name));
+    await until('another thread has begun one', () => callsIn(folder).length === 2);
+    for (const name of names) release(folder, name);
+    for (const { answer } of held) assert.equal((await answer).code, 'ok');
+    await until('its threads have ended', hasEnded);
+  });
+
+  test('wakes for the items of a list, and for the branches of a fork', async (t) => {
+    const sleeper = (id: string, factor: number): StageSpec => ({
+      ...{ id, inline: `return input * ${factor};`, workers: 2 },
+      scaling: { min: 0, idleMs: IDLE_MS },
+    });
+    const end = { stages: [], next: null } as const;
+    const gathered = { kind: 'fork', gather: 'gather', timeoutMs: 200_000, after: end } as const;
+    const terms = { quorum: 0, partial: 'error' } as const;
+    const item = { stages: ['item'], next: null };
+    const list = { mode: 'list', total: 1, names: [''], list: { form: 'results', maxItems: 100 } } as const;
+    const fork = { mode: 'all', total: 2, names: ['a', 'b'] } as const;
+    const branches = ['a', 'b'].map((id) => ({ stages: [id], next: null }));
+    const service = await serve(t, {
+      stages: [
+        { id: 'list', emits: 'list', inline: 'return [1, 2, 3].map((n) => n * input);' },
+        { id: 'first', inline: 'return input + 1;' },
+        ...[sleeper('item', 2), sleeper('a', 3), sleeper('b', 4)],
+      ],
+      routes: { list: ['list', 'item'], fork: ['first', 'a', 'b'] },
+      legs: {
+        list: { stages: ['list'], next: { ...gathered, terms: { ...terms, ...list }, branches: [item] } },
+        fork: { stages: ['first'], next: { ...gathered, terms: { ...terms, ...fork }, branches } },
+      },
+    });
+    await service.ready();
+    for (const n of [5, 6]) {
+      const sleep = (): boolean => ['item', 'a', 'b'].every((id) => service.stage(id).workers.length === 0);
+      await until('all sleep', sleep);
+      assert.deepEqual(await service.value(n, { entry: 'list' }), [2 * n, 4 * n, 6 * n]);
+      assert.deepEqual(await service.value(n, { entry: 'fork' }), { a: 3 * (n + 1), b: 4 * (n + 1) });
+    }
+  });
+
   test('whose code does not start when it wakes answers with the cause, and shows it', async (t) => {
     const file = join(folderFor(t), 'model.mjs');
     writeFileSync(file, 'export default () => 1;');
