@@ -1,10 +1,15 @@
-/** The processes return the memory of large payloads afterwards, and do not keep it for the next ones. */
+/** The processes return the memory of large payloads and of pictures, and do not keep it for the next ones. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { folderFor } from '../../fixtures/folder.ts';
 import { ISOLATIONS } from '../../fixtures/isolations.ts';
+import { KNOWN, type KnownModel, writeKnownModel } from '../../fixtures/known-models.ts';
 import { until } from '../../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
 import { type StageSpec, serve } from '../../fixtures/service.ts';
 
 const AT_ONCE = 4;
@@ -39,3 +44,44 @@ for (const { name, stage, skip = false } of WORKERS) {
     });
   });
 }
+
+/** Of the decoder of pictures, all that this test uses. */
+type OpenSharp = (pixels: Uint8Array, options: object) => { jpeg(): { toBuffer(): Promise<Buffer> } };
+
+const PICTURES = 2000;
+const PICTURES_AT_ONCE = 16;
+/** What decoders and the allocator may still add after a quarter of the pictures. */
+const MOST_GROWTH = 1.25;
+
+test('2,000 pictures of many sizes in batches leave the worker of a known model as large as 500 did', async (t) => {
+  const sharp = createRequire(join(repositoryRoot, 'package.json'))('sharp') as OpenSharp;
+  const files = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => {
+      const [width, height] = [120 + 11 * n, 400 - 13 * n];
+      const data = Uint8Array.from({ length: width * height * 3 }, (_byte, at) => (at * (n + 3)) % 251);
+      return sharp(data, { raw: { width, height, channels: 3 } })
+        .jpeg()
+        .toBuffer();
+    }),
+  );
+  const folder = writeKnownModel(join(folderFor(t), 'model'), KNOWN['object-detection'] as KnownModel);
+  const service = await serve(t, {
+    stages: [{ id: 'model', task: { name: 'object-detection', folder }, batch: { maxBatchSize: 8 } }],
+  });
+  const { model: [worker = 0] = [] } = await service.ready();
+  let sent = 0;
+  const send = async (until: number): Promise<void> => {
+    while (sent < until) {
+      sent += 1;
+      assert.equal((await service.answer(files[sent % files.length])).code, 'ok');
+    }
+  };
+  const passed = async (count: number): Promise<number> => {
+    await Promise.all(Array.from({ length: PICTURES_AT_ONCE }, () => send(count)));
+    return residentBytes(worker);
+  };
+  const early = await passed(PICTURES / 4);
+  const late = await passed(PICTURES);
+  t.diagnostic(`${Math.round(early / 1e6)} MB, then ${Math.round(late / 1e6)} MB`);
+  assert.ok(late < early * MOST_GROWTH, `${early} bytes after a quarter, ${late} at the end`);
+});
