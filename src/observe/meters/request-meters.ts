@@ -78,9 +78,8 @@ export class DurationMeter {
   readonly #results: Quantiles = new Quantiles();
 
   observe(code: OutcomeCode, ms: number): void {
-    const histogram = this.#byCode.get(code) ?? new Histogram(DURATION_BOUNDS);
-    this.#byCode.set(code, histogram);
-    histogram.observe(ms);
+    if (!this.#byCode.has(code)) this.#byCode.set(code, new Histogram(DURATION_BOUNDS));
+    this.#byCode.get(code)?.observe(ms);
     if (code === 'ok') this.#results.observe(ms);
   }
 

@@ -30,6 +30,8 @@ class EventLoop:
         self._running: Dict["asyncio.Task[None]", Frame] = {}
         # The requests for which code of the modelet runs in a task.
         self._calls: Dict["asyncio.Task[None]", Sequence[float]] = {}
+        # Calls that a timer will make.
+        self._due: "set[Callable[[], Any]]" = set()
         # Tasks that serve no frame.
         self._beside: "set[asyncio.Task[None]]" = set()
         self._is_starting = False
@@ -60,8 +62,17 @@ class EventLoop:
         self._loop.call_soon(self._start)
 
     def later(self, seconds: float, call: Callable[[], Any]) -> None:
-        """Calls in so many seconds, unless the loop is closing then."""
-        self._loop.call_later(seconds, lambda: None if self._is_closing else call())
+        """Calls in so many seconds, unless that call is due already, or the loop is closing then."""
+        if call in self._due:
+            return
+        self._due.add(call)
+
+        def run() -> None:
+            self._due.discard(call)
+            if not self._is_closing:
+                call()
+
+        self._loop.call_later(seconds, run)
 
     def run_beside(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Runs a coroutine beside the frames. The loop closes after its end."""

@@ -120,9 +120,6 @@ class Program:
         self._keys: Optional[KeyStates] = None
         self._metrics = Metrics()
         self._usage = UsageReporter(channel, self._metrics)
-        # Whether a timer of the loop will report the usage, and end keys.
-        self._tells_usage = False
-        self._ends_keys = False
 
     def run(self) -> None:
         """Returns after a close frame, when all waiting frames are served and the modelet is torn down."""
@@ -253,26 +250,23 @@ class Program:
 
     def _tell_usage_later(self, loop: "EventLoop") -> None:
         left = self._usage.tell_within(None)
-        if left is None or self._tells_usage:
-            return
-        self._tells_usage = True
-        loop.later(left, self._tell_usage)
+        if left is not None:
+            loop.later(left, self._tell_usage)
 
     def _tell_usage(self) -> None:
-        self._tells_usage = False
         self._usage.tell_within(None)
 
     def _end_keys_later(self, loop: "EventLoop") -> None:
         left = self._keys.wait() if self._keys else None
-        if left is None or self._ends_keys:
-            return
-        self._ends_keys = True
-        loop.later(left, lambda: loop.run_beside(self._end_keys(loop)))
+        if left is not None:
+            loop.later(left, self._end_keys)
 
-    async def _end_keys(self, loop: "EventLoop") -> None:
-        self._ends_keys = False
-        if self._keys:
-            await self._keys.end_idle()
+    def _end_keys(self) -> None:
+        if self._loop and self._keys:
+            self._loop.run_beside(self._end_idle(self._loop, self._keys))
+
+    async def _end_idle(self, loop: "EventLoop", keys: KeyStates) -> None:
+        await keys.end_idle()
         self._end_keys_later(loop)
 
     async def _try(self, body: Any) -> None:
