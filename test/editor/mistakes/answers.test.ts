@@ -16,7 +16,7 @@ const GOOD = { '/first': { n: 1 } };
 function flowWith(id: string, code: string, properties: object = {}): FlowNode[] {
   return [
     TAB,
-    runtime('runtime', { timeoutMs: '1000' }),
+    runtime('runtime', { timeoutMs: '600000' }),
     ...endpoint('/first', id),
     stage(id, code, 'collector /first', { x: 300, ...properties }),
   ];
