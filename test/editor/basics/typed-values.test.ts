@@ -1,6 +1,8 @@
 /** The editor saves the typed values, and its dialogs show the saved values. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Locator } from 'playwright-core';
 import { isConfig, NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
@@ -15,6 +17,9 @@ type Typed = Exclude<NodeType, 'modelet-gate'>;
 
 const TYPES = (Object.keys(NODE_SCHEMAS) as NodeType[]).filter((type): type is Typed => type !== 'modelet-gate');
 const ON_CANVAS = TYPES.filter((type) => !isConfig(type));
+
+/** The file exists, because soon after OK the server marks a stage without its file. */
+const MODELET = 'typed.py';
 
 /** A value for each property, none of them the default. */
 const TYPED: Readonly<Record<Typed, Values>> = {
@@ -82,7 +87,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     isolation: 'process',
     source: 'python',
     module: '',
-    path: 'models/classify.py',
+    path: MODELET,
     watch: true,
     python: 'python3.12',
   },
@@ -125,6 +130,7 @@ async function assertKept(editor: EditorPage, id: string, type: Typed, form: For
 
 for (const type of ON_CANVAS) {
   test(`the dialog of ${type} saves the typed values on OK and shows them again`, async () => {
+    await writeFile(join(session.nodeRed.userDir, MODELET), 'def predict(rows):\n    return rows\n');
     await session.inEditor([], async (editor) => {
       const id = await editor.dragFromPalette(type, 400, 100);
       const form = new Form(editor);
