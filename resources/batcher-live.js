@@ -3,15 +3,14 @@
  * `window.modelet.batcherLive`.
  */
 import { isRunning } from './form.js';
+import { nearest } from './new-pipeline/canvas.js';
 import { said } from './sidebar-dom.js';
 
 const INTERVAL_MS = 1000;
 const STAGE = 'modelet-stage';
 
 function stageBehind(node) {
-  const links = RED.nodes.filterLinks({ source: { id: node.id } });
-  const found = links.find(({ target }) => target.type === STAGE);
-  return found ? found.target.id : null;
+  return nearest(node, 'target').find(({ type }) => type === STAGE)?.id ?? null;
 }
 
 /** Mean size of the batches while a worker is free, if requests come at random at this rate per second. */

@@ -2,6 +2,7 @@
  * Decides what the sidebar shows, and in which order: only what is selected in the editor, if something of the pipelines
  * is, and what fails or takes the most time first.
  */
+import { neighbours } from './new-pipeline/canvas.js';
 import { el, setShown, setText, smallButton, text } from './sidebar-dom.js';
 
 /** A stage is the slowest only if so many views in a row say so: else places would change again and again. */
@@ -16,15 +17,12 @@ export function nodesOf(id) {
 }
 
 /** Returns the nearest known nodes behind a node, else those before it. */
-function nearest(node, known) {
-  for (const [from, to] of [
-    ['source', 'target'],
-    ['target', 'source'],
-  ]) {
+function nearestKnown(node, known) {
+  for (const side of ['target', 'source']) {
     const seen = new Set([node.id]);
     let step = [node];
     while (step.length > 0) {
-      const next = step.flatMap((one) => RED.nodes.filterLinks({ [from]: { id: one.id } }).map((link) => link[to]));
+      const next = step.flatMap((one) => neighbours(one, side));
       const found = next.filter(({ id }) => known.has(id));
       if (found.length > 0) return found;
       step = next.filter(({ id }) => !seen.has(id));
@@ -99,7 +97,7 @@ export class Selection {
     const shown = this.nodes.filter(ofPipelines).flatMap((node) => {
       if (stagesOf.has(node.id)) return stagesOf.get(node.id);
       if (known.has(node.id)) return ids.filter((id) => nodesOf(id).includes(node));
-      return nearest(node, known).map(({ id }) => known.get(id));
+      return nearestKnown(node, known).map(({ id }) => known.get(id));
     });
     return new Set(shown);
   }

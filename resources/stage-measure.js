@@ -4,6 +4,7 @@
  * before the stage when the dialog is saved.
  */
 import { workersOf } from './cpu-picker.js';
+import { nearest } from './new-pipeline/canvas.js';
 
 const ADDRESS = 'modelets/stages/measure';
 const BATCHER = 'modelet-batcher';
@@ -42,8 +43,7 @@ const PANEL = `
 const figure = (value) => window.modelet.figures.figure(value);
 
 function batcherOf(node) {
-  const sources = RED.nodes.filterLinks({ target: node }).map(({ source }) => source);
-  return sources.find(({ type }) => type === BATCHER) ?? null;
+  return nearest(node, 'source').find(({ type }) => type === BATCHER) ?? null;
 }
 
 const linesOf = (text) =>

@@ -2,7 +2,7 @@
  * Actions on a stage that is drawn: *Add an endpoint to this stage* and *Put a batcher before this stage*, also in the menu of
  * the canvas. Call `add` once.
  */
-import { addNodes, commit, widthOf } from './canvas.js';
+import { addNodes, commit, nearest, neighbours, widthOf } from './canvas.js';
 import { freePath } from './form.js';
 import { nodeWidth } from './layout.js';
 
@@ -18,20 +18,15 @@ const text = (key, values) =>
 const linksInto = (node) => RED.nodes.filterLinks({ target: node });
 const linksFrom = (node) => RED.nodes.filterLinks({ source: node });
 
-/** Returns the nodes that send to a node, through link nodes and junctions, too. */
-function sourcesOf(node) {
-  const wired = linksInto(node).map(({ source }) => source);
-  if (node.type !== 'link in') return wired;
-  const linked = RED.nodes.filterNodes({ type: 'link out' }).filter(({ links = [] }) => links.includes(node.id));
-  return [...wired, ...linked];
-}
+/** Returns the batcher that sends to a stage. */
+const batcherOf = (stage) => nearest(stage, 'source').find(({ type }) => type === 'modelet-batcher');
 
 function isBehind(node, type) {
   const seen = new Set();
   const look = (one) => {
     if (seen.has(one.id)) return false;
     seen.add(one.id);
-    return one.type === type || sourcesOf(one).some(look);
+    return one.type === type || neighbours(one, 'source').some(look);
   };
   return look(node);
 }
@@ -51,7 +46,7 @@ function refusal(nodes, kind) {
   if (RED.workspaces.isLocked()) return 'locked';
   const others = RED.nodes.filterNodes({ type: 'modelet-stage' });
   if (others.some(({ versions = [] }) => versions.includes(stage.id))) return 'version';
-  if (kind === 'batcher') return sourcesOf(stage).some(({ type }) => type === 'modelet-batcher') ? 'batched' : null;
+  if (kind === 'batcher') return batcherOf(stage) ? 'batched' : null;
   if (!RED.nodes.workspace(stage.z)) return 'subflow';
   return isBehind(stage, 'http in') ? 'served' : null;
 }
@@ -117,7 +112,7 @@ function link(source, sourcePort, target) {
 
 function putBatcher(stage) {
   const dirty = RED.nodes.dirty();
-  const events = makeRoom(stage, BATCHER, sourcesOf(stage));
+  const events = makeRoom(stage, BATCHER, neighbours(stage, 'source'));
   const batcher = labelled('modelet-batcher', text('batcher.node'), { name: '' });
   const right = stage.x - stage.w / 2 - APART;
   const [placed] = inRow(stage, [batcher], right - BATCHER, stage.y);
@@ -146,9 +141,10 @@ function endOf(stage) {
   }
 }
 
-/** The batcher in front of a stage belongs to it. */
+/** The batcher before a stage belongs to it. No wire leads to another tab. */
 function entryOf(stage) {
-  return sourcesOf(stage).find(({ type }) => type === 'modelet-batcher') ?? stage;
+  const batcher = batcherOf(stage);
+  return batcher?.z === stage.z ? batcher : stage;
 }
 
 function addEndpoint(stage) {

@@ -1,4 +1,4 @@
-/** Puts nodes on the canvas of the editor, so that one undo takes them back. */
+/** The canvas of the editor: follows its wires, and puts nodes on it so that one undo takes them back. */
 
 /** Returns the properties of a new node. */
 export function defaultsOf(type) {
@@ -9,6 +9,28 @@ export function defaultsOf(type) {
 /** The width of a label as the editor draws it, in px. */
 export function widthOf(label) {
   return RED.view.calculateTextWidth(label, 'red-ui-flow-node-label');
+}
+
+/** Nodes that only pass messages on. */
+const PASSING = ['junction', 'link in', 'link out'];
+const OPPOSITE = { source: 'target', target: 'source' };
+/** The node whose links lead on to that side. */
+const LINKED = { source: 'link in', target: 'link out' };
+
+/** Returns the nodes at the other ends of a node's wires and links. `side`: `source`, those that send to it, or `target`. */
+export function neighbours(node, side) {
+  const wired = RED.nodes.filterLinks({ [OPPOSITE[side]]: { id: node.id } }).map((link) => link[side]);
+  const links = node.type === LINKED[side] ? (node.links ?? []) : [];
+  return [...wired, ...links.map((id) => RED.nodes.node(id)).filter(Boolean)];
+}
+
+/** Returns the nearest nodes on that side that do more than pass messages on. */
+export function nearest(node, side, passed = new Set()) {
+  return neighbours(node, side).flatMap((next) => {
+    if (passed.has(next.id)) return [];
+    passed.add(next.id);
+    return PASSING.includes(next.type) ? nearest(next, side, passed) : [next];
+  });
 }
 
 /** Returns a tab on which nodes may be put, and the events that made it: that which is shown, if it can be changed. */

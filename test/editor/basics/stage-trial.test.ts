@@ -87,9 +87,11 @@ test('a stage is measured in its dialog, and the proposal becomes its settings a
       name: 'eights',
       policy: 'gap',
       maxBatchSize: '8',
-      x: 300,
-      wires: [['stage']],
+      x: 260,
+      wires: [['leave']],
     },
+    { ...common, id: 'leave', type: 'link out', mode: 'link', links: ['enter'], x: 375, wires: [] },
+    { ...common, id: 'enter', type: 'link in', links: ['leave'], x: 415, wires: [['stage']] },
     {
       ...common,
       id: 'stage',

@@ -204,6 +204,23 @@ test('an endpoint and a batcher are added to a stage from its menu, and each is 
   });
 });
 
+test('a batcher that sends to a stage through link nodes and a junction is the batcher of the stage', async () => {
+  const at = { z: TAB.id, y: 100 };
+  const flows = [
+    { ...at, id: 'batcher', type: 'modelet-batcher', name: 'eights', x: 110, wires: [['leave']] },
+    { ...at, id: 'leave', type: 'link out', mode: 'link', links: ['enter'], x: 245, wires: [] },
+    { ...at, id: 'enter', type: 'link in', links: ['leave'], x: 65, y: 200, wires: [['joint']] },
+    { ...at, id: 'joint', type: 'junction', x: 180, y: 200, wires: [['stage']] },
+  ];
+  await session.inEditor(drawn(340, ...flows), async (editor) => {
+    await chooseInMenu(editor, 'Put a batcher before this stage');
+    await editor.page.locator('.red-ui-notification', { hasText: 'There is a batcher before this stage.' }).waitFor();
+    await chooseInMenu(editor, 'Add an endpoint to this stage');
+    const { wires } = await editor.saved(idOf(await editor.nodes(), 'http in'));
+    assert.deepEqual(wires, [['batcher']]);
+  });
+});
+
 test('messages that come from elsewhere pass by the response of an endpoint that is added', async () => {
   const inject = { id: 'in', type: 'inject', name: 'in', z: TAB.id, x: 110, y: 200, wires: [['stage']] };
   await session.inEditor(drawn(300, inject), async (editor) => {
