@@ -11,7 +11,10 @@ export interface PipelinedAnswer {
   readonly body: unknown;
 }
 
-/** Posts `{"n": number}` so many times and resolves when each has its answer. @throws Error where a connection ends early, and what `onAnswer` throws. */
+/**
+ * Posts `{"n": number}` so many times and resolves when each has its answer. Requests of a connection that ends before its
+ * first answer are sent again. @throws Error where a connection ends later, and what `onAnswer` throws
+ */
 export async function pipelined(
   url: string,
   requests: number,
@@ -19,17 +22,22 @@ export async function pipelined(
   onAnswer: (answer: PipelinedAnswer) => void,
 ): Promise<void> {
   const { hostname, port, pathname } = new URL(url);
-  const sockets = Array.from({ length: connections }, () => connect(Number(port), hostname));
+  const open = (): Socket => connect(Number(port), hostname);
+  const sockets = Array.from({ length: connections }, open);
+  const ask = async (numbers: readonly number[], first: Socket): Promise<void> => {
+    const text = numbers.map((number) => asRequest(pathname, { n: number })).join('');
+    for (let socket = first; !(await exchange(socket, text, numbers, onAnswer)); sockets.push(socket)) socket = open();
+  };
   try {
     await Promise.all(sockets.map((socket) => once(socket, 'connect')));
-    const numbers = sockets.map((_, index) =>
-      Array.from({ length: Math.ceil((requests - index) / connections) }, (_, row) => index + row * connections),
-    );
-    const answered = sockets.map((socket, index) => readAnswers(socket, numbers[index] as number[], onAnswer));
-    for (const [index, socket] of sockets.entries()) {
-      socket.write((numbers[index] as number[]).map((number) => asRequest(pathname, { n: number })).join(''));
-    }
-    await Promise.all(answered);
+    const asked = sockets.map((socket, index) => {
+      const count = Math.ceil((requests - index) / connections);
+      return ask(
+        Array.from({ length: count }, (_, row) => index + row * connections),
+        socket,
+      );
+    });
+    await Promise.all(asked);
   } finally {
     for (const socket of sockets) socket.destroy();
   }
@@ -46,30 +54,40 @@ function asRequest(path: string, body: object): string {
   return `${head.join('\r\n')}\r\n\r\n${text}`;
 }
 
-function readAnswers(
+/**
+ * Sends requests. Resolves with true when all are answered, and with false if the connection ends before its first
+ * answer: a server of Node.js closes a connection from which it has read no head for 60 s, also if it was too busy to read.
+ */
+function exchange(
   socket: Socket,
+  text: string,
   numbers: readonly number[],
   onAnswer: (answer: PipelinedAnswer) => void,
-): Promise<void> {
+): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    let text = '';
+    let received = '';
     let answered = 0;
-    socket.setEncoding('latin1');
+    socket.setEncoding('latin1').write(text);
     socket.on('data', (chunk: string) => {
-      text += chunk;
+      received += chunk;
       try {
-        for (let found = firstIn(text); found; found = firstIn(text)) {
-          text = text.slice(found.length);
+        for (let found = firstIn(received); found; found = firstIn(received)) {
+          received = received.slice(found.length);
           onAnswer({ number: numbers[answered] as number, ...found });
           answered += 1;
         }
       } catch (thrown) {
         reject(thrown as Error);
       }
-      if (answered === numbers.length) resolve();
+      if (answered === numbers.length) resolve(true);
     });
-    socket.on('error', reject);
-    socket.on('close', () => reject(new Error(`a connection ended after ${answered} of ${numbers.length} answers`)));
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ECONNRESET') reject(error);
+    });
+    socket.on('close', () => {
+      if (answered === 0) resolve(false);
+      else reject(new Error(`a connection ended after ${answered} of ${numbers.length} answers`));
+    });
   });
 }
 
