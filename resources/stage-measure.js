@@ -73,16 +73,16 @@ function numberIn(field, isWhole) {
 }
 
 /** All that a measurement says about a rate; `isBatched`: whether a batcher can hold what is proposed. */
-function judge({ runs, slowdowns }, { rate: given, goal }, isBatched) {
-  const { fittedCost, meanRuns, usualRate, sizingsFor, proposed, replaysOf } = window.modelet.sizing;
-  const means = meanRuns(runs);
+function judge(stage, { rate: given, goal }, isBatched) {
+  const { meanRuns, usualRate, sizingsFor, proposed, replaysOf } = window.modelet.sizing;
+  const means = meanRuns(stage.runs);
   const largest = Math.max(...means.map(({ items }) => items));
-  const rate = given ?? usualRate(fittedCost(runs), largest);
-  const all = sizingsFor({ runs, slowdowns }, rate, largest);
+  const rate = given ?? usualRate(stage, largest);
+  const all = sizingsFor(stage, rate, largest);
   const batched = proposed(all, goal);
   const singles = all.filter(({ batching }) => batching.maxBatchSize === 1);
   const choice = isBatched ? batched : proposed(singles, goal);
-  const replay = replaysOf({ runs, slowdowns }, rate);
+  const replay = replaysOf(stage, rate);
   const rows = means.map(({ items, ms }) => {
     const isChosen = items === choice.batching.maxBatchSize;
     const batching = { policy: 'greedy', maxBatchSize: items, maxWaitMs: 0 };

@@ -62,7 +62,7 @@ function tableOf(name: string, runs: StageRuns, given: number | null, goalMs: nu
   const cost = fittedCost(runs.runs);
   const means = meanRuns(runs.runs);
   const maxBatchSize = Math.max(...means.map(({ items }) => items));
-  const rate = given ?? usualRate(cost, maxBatchSize);
+  const rate = given ?? usualRate(runs, maxBatchSize);
   const sizings = sizingsFor(runs, rate, maxBatchSize);
   const choice = proposed(sizings, goalMs);
   const costs = means.map(({ items, ms }) => [String(items), figure(ms), figure(ms / items)]);

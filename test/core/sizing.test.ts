@@ -15,8 +15,14 @@ import { poisson, Simulation } from '../engine/batching-stage.ts';
 
 const SIZES = [1, 2, 4, 8, 16, 32];
 
-function stageOf(fixedMs: number, itemMs: number, slowdowns: readonly number[] = [1, 1, 1, 1]): StageRuns {
-  return { runs: SIZES.flatMap((items) => Array(8).fill({ items, ms: fixedMs + itemMs * items })), slowdowns };
+function stageOf(
+  fixedMs: number,
+  itemMs: number,
+  slowdowns: readonly number[] = [1, 1, 1, 1],
+  concurrency = 1,
+): StageRuns {
+  const runs = SIZES.flatMap((items) => Array(8).fill({ items, ms: fixedMs + itemMs * items }));
+  return { runs, concurrency, slowdowns };
 }
 
 test('the cost is fitted to runs of several sizes', () => {
@@ -72,6 +78,18 @@ test('workers that slow each other down are not proposed', () => {
   assert.equal(workers, 1);
 });
 
+test('a worker with several runs at a time takes the place of several workers, unless they slow each other down', () => {
+  const needed = (slowdown: number, concurrency: number): number => {
+    const stage = stageOf(100, 0, Array(8).fill(slowdown), concurrency);
+    return proposed(sizingsFor(stage, 40, 1)).workers;
+  };
+  assert.ok(needed(1, 1) > 4, 'runs of 100 ms, 40 times a second');
+  assert.equal(needed(1, 8), 1);
+  assert.ok(needed(8, 8) > 4, 'eight at a time, each eight times as long');
+  const [alone, together] = [usualRate(stageOf(100, 0), 1), usualRate(stageOf(100, 0, [2], 8), 1)];
+  assert.ok(Math.abs(together / alone - 4) < 1e-9);
+});
+
 test('with a goal, the fewest workers that meet it are proposed, and the fastest if none do', () => {
   const sizings = sizingsFor(stageOf(20, 2), 60, 1);
   const p99 = (workers: number): number => sizings[workers - 1]?.prediction.p99Ms ?? 0;
@@ -101,7 +119,7 @@ test('the predicted p99 of a proposal is within 25 % of that of the real queue, 
 });
 
 test('the usual rate leaves one worker some rest', () => {
-  assert.ok(Math.abs(usualRate({ fixedMs: 5, itemMs: 0.1 }, 32) - 0.6 * (32_000 / 8.2)) < 1e-6);
+  assert.ok(Math.abs(usualRate(stageOf(5, 0.1), 32) - 0.6 * (32_000 / 8.2)) < 1e-3);
 });
 
 test('the workers of a container share what Node-RED and the engine leave, and a replacement has room', () => {

@@ -16,7 +16,9 @@ export interface MeasuredRun {
 export interface StageRuns {
   /** Of a single worker, at several sizes. */
   readonly runs: readonly MeasuredRun[];
-  /** How much longer a run takes while 1, 2, 3 ... workers run: the first is 1. */
+  /** Number of runs that each worker has at the same time. */
+  readonly concurrency: number;
+  /** How much longer a run takes than alone while 1, 2, 3 ... workers have so many runs. */
   readonly slowdowns: readonly number[];
 }
 
@@ -55,8 +57,9 @@ export function meanRuns(runs: readonly MeasuredRun[]): MeasuredRun[] {
 }
 
 /** Returns a rate that leaves one worker with full batches some rest, in items per second. */
-export function usualRate(cost: RunCost, maxBatchSize: number): number {
-  return (USUAL_LOAD * 1000 * maxBatchSize) / runMsOf(cost, maxBatchSize);
+export function usualRate({ runs, concurrency, slowdowns: [slowdown = 1] }: StageRuns, maxBatchSize: number): number {
+  const runMs = runMsOf(fittedCost(runs), maxBatchSize) * slowdown;
+  return (USUAL_LOAD * 1000 * maxBatchSize * concurrency) / runMs;
 }
 
 /** Returns a function that replays requests, so many per second, in a stage with these workers and batches. */
@@ -69,7 +72,11 @@ export function replaysOf(stage: StageRuns, rate: number): (workers: number, bat
     const slowdown = stage.slowdowns[workers - 1] ?? 1;
     const runMs = (items: number, number: number): number =>
       runMsOf(cost, items) * slowdown * (parts[(number * STRIDE) % parts.length] ?? 1);
-    return { workers, batching, prediction: predict(arrivals, { batching, places: workers, runMs }) };
+    return {
+      workers,
+      batching,
+      prediction: predict(arrivals, { batching, places: workers * stage.concurrency, runMs }),
+    };
   };
 }
 
@@ -78,7 +85,7 @@ export function sizingsFor(stage: StageRuns, rate: number, maxBatchSize: number)
   const replay = replaysOf(stage, rate);
   const runMs = runMsOf(fittedCost(stage.runs), maxBatchSize);
   return stage.slowdowns.flatMap((_, index) =>
-    rulesFor(runMs / (index + 1), maxBatchSize).map((batching) => replay(index + 1, batching)),
+    rulesFor(runMs / ((index + 1) * stage.concurrency), maxBatchSize).map((batching) => replay(index + 1, batching)),
   );
 }
 

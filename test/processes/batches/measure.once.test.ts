@@ -4,11 +4,15 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { compileStage } from '../../../src/config/compile-stage.ts';
 import { compileFlows, type HeadlessFlows } from '../../../src/headless/compile-flows.ts';
 import { readFlows } from '../../../src/headless/flow-file.ts';
 import { measure } from '../../../src/headless/measure.ts';
 import { allowedCpus } from '../../../src/process/affinity.ts';
 import { probeLauncher } from '../../../src/process/parent/launch.ts';
+import { measureStage } from '../../../src/runtime/service/trial/measure.ts';
+import { encodeInput } from '../../../src/runtime/service/trial/trial.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
 
 function flows(): HeadlessFlows {
   const file = join(mkdtempSync(join(tmpdir(), 'modelet-measure-')), 'flows.json');
@@ -38,4 +42,17 @@ test('measure prints what runs cost and a proposal, and says of a stage why it c
     /\n +1 .*\n +2 .*\n +4 .*\n\nAt 50 items\/s, where \* is proposed:\n(.*\n)* +\* +\d+ +\d+ +(greedy|oldest) /,
   );
   assert.deepEqual(others, ['unknown: the modelet has no example: give an input\n', 'fails: no model\n']);
+});
+
+test('a worker that may have several runs at the same time is measured with so many', async () => {
+  const cpus = allowedCpus();
+  const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
+  const code = 'await new Promise((done) => setTimeout(done, 200)); return input;';
+  const raw = { name: 'waits', runtime: 'r', source: 'inline', code, concurrency: '8' };
+  const modelet = { ...compileStage(raw, (file) => file), requireFrom: repositoryRoot };
+  const spec = { stage: 'waits', modelet, input: encodeInput(1), maxBatchSize: 1, maxWorkers: 1 };
+  const { concurrency, slowdowns } = await measureStage(spec, machine);
+  assert.equal(concurrency, 8);
+  assert.equal(slowdowns.length, 1);
+  assert.ok((slowdowns[0] ?? 0) < 4, `one after the other, they would take 8 times as long, and not ${slowdowns}`);
 });

@@ -1,6 +1,7 @@
 /**
- * Measures the runs of a stage in short-lived workers: first in a single worker with batches of 1, 2, 4 ... items, then in
- * several at the same time. No engine takes part. All items are the same input: an example, or an input of the caller.
+ * Measures the runs of a stage in short-lived workers: first one at a time in a single worker with batches of 1, 2, 4 ...
+ * items, then `concurrency` of them at a time in each of several workers. No engine takes part. All items are the same
+ * input: an example, or an input of the caller.
  */
 import type { ModeletDefinition } from '../../../config/stage-definition.ts';
 import { type Clock, systemClock } from '../../../core/clock.ts';
@@ -26,7 +27,7 @@ const MEASURE = {
   runMs: 30_000,
   stopMs: 2000,
   resultBytes: 64 * 1024 * 1024,
-  /** Larger batches are left out, in bytes of their inputs. */
+  /** Larger batches are left out, in bytes of the inputs that a worker has at the same time. */
   batchBytes: 64 * 1024 * 1024,
   /** A worker that prints more lines than this is killed: reading them takes time in this process. */
   printed: 100_000,
@@ -63,7 +64,7 @@ export interface Measuring {
   onProgress?(progress: MeasureProgress): void;
 }
 
-/** What a worker is waited for; it has one thing to do at a time. */
+/** A batch in a worker, or its start. */
 interface Awaited {
   resolve(frame: Frame | null): void;
   reject(error: Error): void;
@@ -74,7 +75,8 @@ class MeasuredWorker {
   readonly #clock: Clock;
   readonly #child: Child;
   #input: Payload | null;
-  #awaited: Awaited | null = null;
+  /** By the number of the batch; that of the start is 0. */
+  readonly #awaited = new Map<number, Awaited>();
   /** Why it cannot be used any more. */
   #failure: Error | null = null;
   #batch = 0;
@@ -103,12 +105,12 @@ class MeasuredWorker {
       machine,
       clock,
     );
-    this.ready = this.#wait(modelet.startTimeoutMs || MEASURE.startMs, 'is not ready');
+    this.ready = this.#wait(0, modelet.startTimeoutMs || MEASURE.startMs, 'is not ready');
   }
 
-  /** Size of its input in bytes, once it is ready. */
+  /** Bytes of the inputs of single-item runs that the worker has at the same time, once it is ready. */
   get inputBytes(): number {
-    return this.#input?.bytes.byteLength ?? 0;
+    return (this.#input?.bytes.byteLength ?? 0) * this.#spec.modelet.concurrency;
   }
 
   /** Runs a batch. Returns its time in ms, with the way to the worker and back. */
@@ -117,11 +119,12 @@ class MeasuredWorker {
     const input = this.#input;
     if (input === null) throw this.#failed('the modelet has no example: give an input');
     this.#batch += 1;
+    const batch = this.#batch;
     const begunAt = this.#clock.now();
-    const reply = this.#wait(MEASURE.runMs, `has not run a batch of ${items}`);
+    const reply = this.#wait(batch, MEASURE.runMs, `has not run a batch of ${items}`);
     this.#child.send({
       type: 'batch',
-      batch: this.#batch,
+      batch,
       items: Array.from({ length: items }, (_, index) => ({
         ...bareItem(index + 1, input),
         deadline: Number.POSITIVE_INFINITY,
@@ -145,22 +148,22 @@ class MeasuredWorker {
     this.#child.kill(error);
   }
 
-  async #wait(limitMs: number, what: string): Promise<Frame | null> {
+  async #wait(batch: number, limitMs: number, what: string): Promise<Frame | null> {
     const timer = this.#clock.at(this.#clock.now() + limitMs, () =>
       this.#fail(this.#failed(`the worker ${what} within ${limitMs} ms`)),
     );
     try {
       return await new Promise<Frame | null>((resolve, reject) => {
-        this.#awaited = { resolve, reject };
+        this.#awaited.set(batch, { resolve, reject });
       });
     } finally {
       timer.cancel();
-      this.#awaited = null;
+      this.#awaited.delete(batch);
     }
   }
 
   #entered(state: ProcessState): void {
-    if (state.tag === 'ready') this.#awaited?.resolve(null);
+    if (state.tag === 'ready') this.#awaited.get(0)?.resolve(null);
     else if (state.tag === 'error') this.kill(this.#failed(`does not start: ${state.error.message}`));
     else if (state.tag === 'dead') {
       this.#fail(this.#failed(`the worker died: ${state.error.message}`));
@@ -171,7 +174,7 @@ class MeasuredWorker {
   #receive(frame: Frame): void {
     if (frame.type === 'log') this.#print();
     else if (frame.type === 'loaded') this.#learn(exampleOf(frame.body.description));
-    else if (frame.type === 'reply') this.#awaited?.resolve(frame);
+    else if (frame.type === 'reply') this.#awaited.get(frame.batch)?.resolve(frame);
   }
 
   #learn(example: string | null): void {
@@ -191,7 +194,7 @@ class MeasuredWorker {
   /** The first failure counts. */
   #fail(error: Error): void {
     this.#failure ??= error;
-    this.#awaited?.reject(this.#failure);
+    for (const { reject } of this.#awaited.values()) reject(this.#failure);
   }
 
   #failed(message: string): ModeletError {
@@ -210,6 +213,7 @@ export async function measureStage(
   clock: Clock = systemClock,
 ): Promise<StageRuns> {
   const workers: MeasuredWorker[] = [];
+  const { concurrency } = spec.modelet;
   const maxWorkers =
     spec.maxWorkers ?? Math.max(spec.modelet.workers.length, Math.min(machine.allowedCpus.length, MEASURE.workers));
   const sizes = sizesUpTo(spec.maxBatchSize ?? MEASURE.batchSize);
@@ -229,28 +233,40 @@ export async function measureStage(
   try {
     tell(1, 1);
     const first = await start();
-    const runs: MeasuredRun[] = [];
-    for (const [at, items] of sizes.entries()) {
-      if (at > 0 && items * first.inputBytes > MEASURE.batchBytes) break;
-      if (at > 0) tell(at + 1, items);
-      const times = await timesOf(first, items, clock);
-      runs.push(...times.map((ms) => ({ items, ms })));
-      if (mean(times) > MEASURE.longMs) break;
-    }
+    const runs = await runsAlone(first, sizes, clock, tell);
     const usual = runs.at(-1)?.items ?? 1;
     const alone = mean(runs.filter(({ items }) => items === usual).map(({ ms }) => ms));
-    const slowdowns = [1];
+    const slowdowns = concurrency === 1 ? [1] : [];
     while (slowdowns.length < maxWorkers) {
       tell(sizes.length + slowdowns.length, usual);
-      await start();
-      const times = await Promise.all(workers.map((worker) => timesOf(worker, usual, clock)));
+      if (slowdowns.length > 0) await start();
+      const places = workers.flatMap((worker) => Array<MeasuredWorker>(concurrency).fill(worker));
+      const times = await Promise.all(places.map((worker) => timesOf(worker, usual, clock)));
       slowdowns.push(Math.max(1, mean(times.flat()) / alone));
     }
-    return { runs, slowdowns };
+    return { runs, concurrency, slowdowns };
   } finally {
     gone?.removeEventListener('abort', leave);
     await Promise.all(workers.map((worker) => worker.close()));
   }
+}
+
+/** Measures runs one at a time, at each size that is not too large. */
+async function runsAlone(
+  worker: MeasuredWorker,
+  sizes: readonly number[],
+  clock: Clock,
+  begin: (step: number, items: number) => void,
+): Promise<MeasuredRun[]> {
+  const runs: MeasuredRun[] = [];
+  for (const [at, items] of sizes.entries()) {
+    if (at > 0 && items * worker.inputBytes > MEASURE.batchBytes) break;
+    if (at > 0) begin(at + 1, items);
+    const times = await timesOf(worker, items, clock);
+    runs.push(...times.map((ms) => ({ items, ms })));
+    if (mean(times) > MEASURE.longMs) break;
+  }
+  return runs;
 }
 
 /** Times of some runs. The first one of a size warms the code up, and does not count. */
