@@ -148,7 +148,8 @@ class Streaming {
       this.#text = events.pop() as string;
       for (const event of events) {
         if (event.startsWith('event: done')) this.ends += 1;
-        else this.parts.push(Number.parseInt(event.slice('data: "'.length), 10));
+        // A heartbeat, where the next part is long in coming, is a comment.
+        else if (!event.startsWith(':')) this.parts.push(Number.parseInt(event.slice('data: "'.length), 10));
       }
     });
   }
