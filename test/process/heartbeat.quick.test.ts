@@ -1,15 +1,20 @@
 /** When a silent process is given up, with a clock that stands still. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { test } from 'node:test';
-import { HEARTBEAT, Heartbeat } from '../../src/process/parent/heartbeat.ts';
+import { allowedCpus } from '../../src/process/affinity.ts';
+import { HEARTBEAT, Heartbeat, waitedMs } from '../../src/process/parent/heartbeat.ts';
+import { probeLauncher } from '../../src/process/parent/launch.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
+import { until } from '../fixtures/polling.ts';
 
-const { intervalMs, mostSilent } = HEARTBEAT;
+const { intervalMs, mostSilent, mostStarved } = HEARTBEAT;
 
 class Watch {
   readonly clock = new FakeClock();
   readonly silences: number[] = [];
   pings = 0;
+  waitedMs = 0;
   #moved = false;
   readonly heartbeat = new Heartbeat(
     {
@@ -19,6 +24,7 @@ class Watch {
         this.#moved = false;
         return moved;
       },
+      waitedMs: () => this.waitedMs,
       onSilent: (seconds) => this.silences.push(seconds),
     },
     this.clock,
@@ -50,6 +56,35 @@ test('a silent process is given up once after its ticks, and no timer stays', as
   await watch.ticks(2 * mostSilent);
   assert.equal(watch.silences.length, 1);
   assert.equal(watch.clock.pending, 0);
+});
+
+test('a process that waits for a core most of the time has more ticks, and is given up at last', async () => {
+  const watch = new Watch();
+  const starve = (share: number) => (): void => {
+    watch.waitedMs += share * intervalMs;
+  };
+  watch.heartbeat.start();
+  await watch.ticks(mostStarved - 1, starve(0.9));
+  await watch.ticks(mostSilent - 1, starve(0.1));
+  assert.deepEqual(watch.silences, []);
+  watch.move();
+  await watch.ticks(mostStarved, starve(0.9));
+  assert.deepEqual(watch.silences, []);
+  await watch.ticks(1, starve(0.9));
+  assert.deepEqual(watch.silences, [(mostStarved * intervalMs) / 1000]);
+});
+
+test('the system tells how long a process waits for a core that another one has', async (t) => {
+  const cpus = allowedCpus();
+  if (!(await probeLauncher(cpus)).taskset) return t.skip('taskset is missing: it is in util-linux');
+  const spin = ['-c', String(cpus[0]), process.execPath, '-e', 'for (;;);'];
+  const [one, other] = [spawn('taskset', spin), spawn('taskset', spin)];
+  try {
+    await until('one has waited for the other', () => waitedMs(one.pid ?? null) > 200);
+    assert.equal(waitedMs(null), 0);
+  } finally {
+    for (const child of [one, other]) child.kill('SIGKILL');
+  }
 });
 
 test('any sign of life resets the count', async () => {

@@ -22,7 +22,7 @@ import {
   type ProcessStateTag,
   type Traffic,
 } from './child.ts';
-import { Heartbeat } from './heartbeat.ts';
+import { Heartbeat, waitedMs } from './heartbeat.ts';
 import { asThrown, LastingFailure, startFailure } from './start-failure.ts';
 import { StartLimit } from './start-limit.ts';
 
@@ -82,6 +82,7 @@ export class Supervisor {
           {
             ping: () => process.ping?.(),
             hasMoved: () => this.traffic?.hasMoved() ?? false,
+            waitedMs: () => waitedMs(this.pid),
             onSilent: (seconds) => this.kill(new Error(`did not answer for ${seconds} s`)),
           },
           clock,
