@@ -201,6 +201,7 @@ describe('recovery', () => {
     const asked = [1, 2, 3, 4, 5, 6, 7, 8].map((n) => service.ask(n));
     const waiting = (): number[] => ['first', 'last'].map((id) => service.stage(id).queue);
     await until('some wait before either stage', () => waiting()[0] && waiting().reduce((a, b) => a + b) === 7);
+    await until('the first one runs', () => callsIn(folder).length === 1);
     writeFileSync(how, 'broken');
     kill9(last?.[0]);
     const answers = await Promise.all(asked.map(({ answer }) => answer));
