@@ -4,12 +4,14 @@ import { compileRuntime } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
 import type { PlannedStage } from '../../src/config/stage-definition.ts';
 import type { RemotePlace } from '../../src/core/model.ts';
+import { itemKeyOf, LONGEST_KEY_BYTES } from '../../src/core/text.ts';
 import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { allowedCpus } from '../../src/process/affinity.ts';
 import { probeLauncher } from '../../src/process/parent/launch.ts';
 import { Service } from '../../src/runtime/service/service.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
+import { encodeMeta } from '../../src/wire/frames/metas.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { sleep } from './measure.ts';
 
@@ -25,6 +27,10 @@ export interface BedStage {
   /** Default: 1. */
   readonly concurrency?: number;
   readonly isolation?: 'process' | 'thread';
+  /** As in the dialog: a number, or a range. Default: one. A stage that may have none is not waited for. */
+  readonly workers?: string;
+  /** Whether it works on the items of each key in order. */
+  readonly isKeyed?: boolean;
   /** Results that it keeps; see `CacheSettings`. */
   readonly cache?: number;
   /** The place at which worker hosts find it; default: it has local workers. */
@@ -36,6 +42,8 @@ export interface SendOptions {
   readonly timeoutMs?: number;
   /** Waits where there is no room. Default: true; an HTTP request would be refused. */
   readonly patient?: boolean;
+  /** Default: none. */
+  readonly key?: string;
 }
 
 const READY_MS = 20_000;
@@ -66,13 +74,16 @@ export class Bed {
       planned.flatMap(({ stages }) => stages),
       planned.map(({ entry, stages }) => ({ entry, stages: stages.map(({ id }) => id) })),
     );
-    await bed.whenReady();
+    const sleeping = planned.flatMap(({ stages }) => stages).filter(({ scaling }) => scaling?.min === 0);
+    await bed.#whenReady(new Set(sleeping.map(({ id }) => id)));
     return bed;
   }
 
-  async whenReady(): Promise<void> {
+  async #whenReady(sleeping: ReadonlySet<string>): Promise<void> {
     const giveUpAt = performance.now() + READY_MS;
-    while (!this.snapshot().stages.every((stage) => stage.ready > 0 && stage.ready === stage.workers.length)) {
+    const isReady = ({ id, ready, workers }: RuntimeSnapshot['stages'][number]): boolean =>
+      sleeping.has(id) || (ready > 0 && ready === workers.length);
+    while (!this.snapshot().stages.every(isReady)) {
       if (performance.now() > giveUpAt) throw new Error(`not ready in time: ${JSON.stringify(this.snapshot().stages)}`);
       await sleep(10);
     }
@@ -95,6 +106,7 @@ export class Bed {
   /** Encodes, submits and decodes a message like a pipeline node. `settled` gets the result or an Error. */
   send(entry: string, value: unknown, settled: (result: unknown) => void, options: SendOptions = {}): void {
     const { timeoutMs = 0, patient = true } = options;
+    const key = itemKeyOf(options.key);
     this.service.desk.submit({
       entry,
       requestId: '',
@@ -104,7 +116,8 @@ export class Bed {
       priority: 0,
       patient,
       group: 0,
-      meta: null,
+      key: key?.hash ?? 0,
+      meta: key && encodeMeta({ key: key.text }, LONGEST_KEY_BYTES),
       onSettled: ({ outcome }) => settled(outcome.ok ? decodePayload(outcome.value) : outcome.error),
     });
   }
@@ -127,8 +140,10 @@ function sourceOf({ modelet, python }: BedStage): object {
 }
 
 function plan(id: string, stage: BedStage): PlannedStage {
-  const { init = {}, isolation = 'process', concurrency = 1 } = stage;
-  const raw = { name: id, runtime: 'bench', ...sourceOf(stage), init: JSON.stringify(init), isolation, concurrency };
+  const { init = {}, isolation = 'process', concurrency = 1, workers = '1', isKeyed = false } = stage;
+  const keyBy = isKeyed ? 'key' : '';
+  const settings = { init: JSON.stringify(init), isolation, concurrency, workers, keyBy };
+  const raw = { name: id, runtime: 'bench', ...sourceOf(stage), ...settings };
   const { versions: _none, ...config } = compileStage(raw, (file) => file);
   const cache = { entries: stage.cache ?? 0, maxBytes: config.cacheMb * 2 ** 20, ttlMs: 0 };
   const modelet = { ...config, requireFrom: repositoryRoot };

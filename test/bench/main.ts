@@ -7,6 +7,7 @@ import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { continuousBatching } from './continuous-batching.ts';
 import { durableStore } from './durable-store.ts';
+import { growth } from './growth.ts';
 import { http } from './http.ts';
 import { isolation } from './isolation.ts';
 import { itemCost } from './item-cost.ts';
@@ -43,6 +44,7 @@ const PARTS: readonly Part[] = [
   lengths,
   pictures,
   sizing,
+  growth,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
