@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { allowedCpus } from '../../src/process/affinity.ts';
 import { HEARTBEAT, Heartbeat, waitedMs } from '../../src/process/parent/heartbeat.ts';
 import { probeLauncher } from '../../src/process/parent/launch.ts';
+import { programPath } from '../../src/process/search-path.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { until } from '../fixtures/polling.ts';
 
@@ -78,7 +79,7 @@ test('the system tells how long a process waits for a core that another one has'
   const cpus = allowedCpus();
   if (!(await probeLauncher(cpus)).taskset) return t.skip('taskset is missing: it is in util-linux');
   const spin = ['-c', String(cpus[0]), process.execPath, '-e', 'for (;;);'];
-  const [one, other] = [spawn('taskset', spin), spawn('taskset', spin)];
+  const [one, other] = [spawn(programPath('taskset'), spin), spawn(programPath('taskset'), spin)];
   try {
     await until('one has waited for the other', () => waitedMs(one.pid ?? null) > 200);
     assert.equal(waitedMs(null), 0);
