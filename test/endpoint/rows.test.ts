@@ -5,9 +5,10 @@ import fc from 'fast-check';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import type { Settlement } from '../../src/core/routes/route.ts';
+import { RowAnswer } from '../../src/http/rows/row-answer.ts';
 import { readRows } from '../../src/http/rows/row-input.ts';
 import { type RowInput, Rows, type RowsRuntime } from '../../src/http/rows/rows.ts';
-import type { EndpointRequest } from '../../src/http/served-endpoint.ts';
+import { type EndpointRequest, prepareAnswer } from '../../src/http/served-endpoint.ts';
 import { Desk, type DeskHost } from '../../src/runtime/desk/desk.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
@@ -296,6 +297,46 @@ test('rows that wait have a separate memory, which one request alone may exceed'
   ask(2).begin();
   for (const _ of [1, 2]) model.run({ do: 'answer', which: 0 });
   assert.deepEqual(results, ['4 false', '2 true']);
+});
+
+test('the host of a desk hears of no end of a row that never went in', () => {
+  let entry: object = {};
+  const [ended, codes]: [RequestNumber[], string[]] = [[], []];
+  const host: DeskHost<object> = {
+    ...{ entryOf: () => entry, routeOf: () => 1, refusalOf: () => null },
+    ...{ enter: () => {}, cancel: () => {}, taken: () => {}, onFailed: () => {}, onLog: () => {} },
+    onSettled: (id) => ended.push(id),
+  };
+  const desk = new Desk({ capacity: CAPACITY, maxHeldBytes: 1000, barred: null }, host, new FakeClock());
+  const id = desk.submit({
+    ...{ requestId: 'r', gateMs: 0, entry: 'in', payload: payloadOf('1'), deadline: Number.POSITIVE_INFINITY },
+    ...{ priority: 0, patient: true, isHeld: true, group: 0, meta: null },
+    onSettled: ({ outcome }) => codes.push(outcome.ok ? 'ok' : outcome.error.code),
+  });
+  entry = new ModeletError('shutting_down', 'a deploy has removed the endpoint');
+  desk.enter(id);
+  assert.deepEqual([codes, ended, desk.backlog], [['shutting_down'], [], 0]);
+});
+
+test('a request of which very many rows have failed is answered', () => {
+  const heads: { readonly status: number; readonly headers: readonly string[] }[] = [];
+  const response = {
+    ...{ headersSent: false, destroyed: false, end: () => {} },
+    writeHead: (status: number, headers: readonly string[]) => {
+      heads.push({ status, headers });
+      return response;
+    },
+  };
+  const answer = prepareAnswer({ statusCode: null, headers: {} });
+  const endpoint = { stageNames: ['s'], answer, failure: null, direct: answer };
+  const call = { endpoint, response, requestId: 'r', form: 'json', inLines: false, refuse: assert.fail };
+  const full = new ModeletError('capacity_exceeded', 'no', { retryAfterSeconds: 2 });
+  const rows = Array.from({ length: 150_000 }, () => ({ ok: false, error: full }) as const);
+  new RowAnswer(call as unknown as ConstructorParameters<typeof RowAnswer>[0]).onSettled({ ok: true, value: rows });
+  assert.deepEqual(
+    heads.map(({ status, headers }) => [status, headers[headers.indexOf('Retry-After') + 1]]),
+    [[429, '2']],
+  );
 });
 
 test('the rows of an array in JSON are its elements as they are written', () => {

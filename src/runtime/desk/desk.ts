@@ -158,12 +158,14 @@ export class Desk<Entry> {
   /** Lets a request in that is held, on the route that is there now. No effect if it has settled. */
   enter(id: RequestNumber): void {
     const request = this.#ledger.callerOf(id);
-    if (!request || !this.#letGo(id)) return;
+    if (!request || !this.isHeld(id)) return;
     const entry = this.#host.entryOf(request);
     if (entry instanceof ModeletError) {
+      // Still held: the host hears of the end only of requests that it has let in.
       this.#ledger.settle(id, { ok: false, error: entry });
       return;
     }
+    this.#letGo(id);
     this.#host.enter(toItem(request, id, this.#host.routeOf(entry)), entry);
   }
 
