@@ -111,7 +111,8 @@ describe('the outputs that a schema promises', () => {
     assert.throws(() => outputsOf({}, ALL, some), { code: 'modelet_failed', message: /: "labels"$/ });
   });
 
-  const item = { $defs: { Score: { type: 'number' }, Loop: { $ref: '#/$defs/Loop' } } };
+  const tree = { type: 'array', items: { $ref: '#/$defs/Tree' } };
+  const item = { $defs: { Score: { type: 'number' }, Loop: { $ref: '#/$defs/Loop' }, Tree: tree } };
   const pairs = { type: 'array', minItems: 2, maxItems: 2, items: { type: 'boolean' } };
   const rows: readonly (readonly [schema: unknown, result: unknown, shape: readonly number[][]])[] = [
     [{ type: 'number' }, 1.5, [[1]]],
@@ -139,7 +140,8 @@ describe('the outputs that a schema promises', () => {
   });
 
   test('are empty if it does not declare them', () => {
-    for (const schema of [true, {}, { type: 'object' }, { type: 'array' }, { $ref: '#/$defs/Loop', ...item }]) {
+    const loops = ['Loop', 'Tree'].map((name) => ({ $ref: `#/$defs/${name}`, ...item }));
+    for (const schema of [true, {}, { type: 'object' }, { type: 'array' }, ...loops]) {
       const text = JSON.stringify(schema);
       assert.deepEqual(metadataOf({ inputSchema: null, outputSchema: text, examples: [] }), [], text);
     }

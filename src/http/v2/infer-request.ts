@@ -32,7 +32,7 @@ export interface InferRequest {
 type JsonFields = Readonly<Record<string, unknown>>;
 
 /** Most dimensions of a tensor, as in numpy. */
-const MOST_DIMENSIONS = 64;
+export const MOST_DIMENSIONS = 64;
 const US_PER_MS = 1000;
 
 /**

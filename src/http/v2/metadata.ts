@@ -2,6 +2,7 @@
 import type { ModeletDescription } from '../../core/model.ts';
 import type { ModelPort } from '../../core/tensor.ts';
 import { datatypeOf } from './datatypes.ts';
+import { MOST_DIMENSIONS } from './infer-request.ts';
 
 /** Name of the only output, if the result is a tensor instead of tensors by name, and the model has none for it. */
 export const ONLY_OUTPUT = 'output';
@@ -90,7 +91,8 @@ function portsOf(text: string): PromisedOutput[] {
 function portOf(name: string, value: TensorSchema, whole: TensorSchema): ModelPort | null {
   const shape: (number | string)[] = [];
   let schema = resolved(value, whole);
-  while (schema.type === 'array') {
+  // Of an array that contains itself, the schema does not say the shape.
+  while (schema.type === 'array' && shape.length < MOST_DIMENSIONS) {
     const { minItems, maxItems, items } = schema;
     shape.push(typeof minItems === 'number' && minItems === maxItems ? minItems : '');
     schema = resolved(asSchema(items), whole);
