@@ -110,6 +110,7 @@ export class Lifecycle {
     void trials.closeAll();
     handover.end();
     arrivals.wake();
+    context.turns.dissolve();
     context.clients.answerElsewhere(error);
   }
 

@@ -2,13 +2,14 @@
  * Takes one message through one route: from its entry node to the node that sends it on, or to the handler of its
  * error. Every request ends exactly once.
  *
- *   new       not submitted yet                                                    -> open | over
+ *   new       not submitted yet, it may wait for its turn                          -> open | over
  *   open      the service has it, or its outcome waits for flows to start          -> answered | over
  *   answered  a deploy has removed its way to its client, who has an answer by now -> over
  *   over      the message has left, or its error has
  */
 import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
+import { systemClock } from '../../core/clock.ts';
 import { asModeletError, isOfRequest, ModeletError } from '../../core/errors.ts';
 import { itemCostOf, NO_COST, type Payload, type RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
@@ -75,11 +76,40 @@ export class PipelineRequest {
       this.#submit();
       return;
     }
+    const { turns } = this.#context;
+    let stopWaiting = (): void => {};
     this.#turn = route.exit;
-    if (this.#context.turns.enter(route.exit, first.capacity, () => this.#submit())) return;
-    this.#turn = null;
+    const isTaken = turns.enter(route.exit, first.capacity, () => {
+      stopWaiting();
+      // It may have ended while it waited.
+      if (this.#state === 'over') turns.leave(route.exit);
+      else this.#submit();
+    });
     const full = 'the stage takes one message at a time, as its code reads what it wrote before, and too many wait';
-    this.#refused(new ModeletError('capacity_exceeded', full));
+    if (!isTaken) this.#endBeforeTurn(new ModeletError('capacity_exceeded', full));
+    else if (this.#state === 'new') stopWaiting = this.#awaitTurn();
+  }
+
+  /** Ends the request at its deadline, or when its client goes away. Returns a function that stops waiting for either. */
+  #awaitTurn(): () => void {
+    const end = (error: ModeletError) => (): void => this.#endBeforeTurn(error);
+    const late = end(new ModeletError('deadline_exceeded', 'not answered before its deadline'));
+    const timer = systemClock.at(this.#trace.deadline ?? Number.POSITIVE_INFINITY, late);
+    const stopWatching = this.#context.clients.watch(this.#msg, end(clientGone()));
+    return () => {
+      timer.cancel();
+      stopWatching();
+    };
+  }
+
+  #endBeforeTurn(error: ModeletError): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'over';
+    this.#turn = null;
+    this.#deployed.service.desk.countRefused(error);
+    const settlement: Settlement = { outcome: { ok: false, error }, timings: [], gathered: null };
+    this.#endSpans(settlement);
+    this.#context.whenRunning(() => this.#settled(settlement));
   }
 
   #submit(): void {
@@ -124,7 +154,7 @@ export class PipelineRequest {
       });
       this.#state = 'open';
       stopWatching = this.#context.clients.watch(this.#msg, () => {
-        this.#abandon(new ModeletError('cancelled', 'the HTTP client went away'));
+        this.#abandon(clientGone());
       });
       this.#context.open.add(this);
     } catch (thrown) {
@@ -307,4 +337,8 @@ export class PipelineRequest {
     const fields = { requestId: this.#trace.requestId, code };
     this.#deployed.service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage ? { stage } : {}) });
   }
+}
+
+function clientGone(): ModeletError {
+  return new ModeletError('cancelled', 'the HTTP client went away');
 }

@@ -129,4 +129,9 @@ export class Turns {
     if (next) setImmediate(next);
     else this.#waiting.delete(stage);
   }
+
+  /** Lets all in at once: their runtime has stopped and refuses them. */
+  dissolve(): void {
+    for (const waiting of this.#waiting.values()) for (const begin of waiting.splice(0)) begin();
+  }
 }

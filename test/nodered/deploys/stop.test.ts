@@ -30,16 +30,19 @@ describe('stop', () => {
       ...endpoint('/deaf', 'deaf'),
       // Spins: it hears nothing of the end, and is killed.
       stage('deaf', 'for (;;);', 'collector /deaf', { runtime: 'other' }),
+      ...endpoint('/turns', 'takes turns'),
+      stage('takes turns', 'flow.set("n", flow.get("n")); for (;;);', 'collector /turns', { runtime: 'other' }),
     ]);
     const pids = pidsOf(await nodeRed.whenReady());
-    assert.equal(pids.length, 7);
-    const swallowed = nodeRed.inputs('swallow');
-    const paths = ['/held', '/held', '/held', '/caught', '/caught', '/between', '/deaf', '/deaf'];
+    assert.equal(pids.length, 8);
+    const [swallowed, turns] = [nodeRed.inputs('swallow'), nodeRed.inputs('takes turns')];
+    const paths = ['/held', '/held', '/held', '/caught', '/caught', '/between', '/deaf', '/deaf', '/turns', '/turns'];
     const answers = paths.map((path, number) => nodeRed.post(path, { number }));
     await until('all have come to where they wait', async () => {
       const { runtimes } = await nodeRed.snapshot();
       const open = runtimes.reduce((sum, { backlog }) => sum + backlog, 0);
-      return (await gate.entered()).length === 2 && swallowed.length === 1 && open === 7;
+      const have = [(await gate.entered()).length, swallowed.length, turns.length, open];
+      return have.join() === '2,1,2,8';
     });
 
     const asked = { stage: { id: 'tried', setup: 'for (;;);' }, sample: 1 };

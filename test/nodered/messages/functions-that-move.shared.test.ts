@@ -55,6 +55,8 @@ const OTHERS: FlowNode[] = [
   httpIn('in', '/parity', 'parity'),
   stage('parity', 'if (!msg.payload.odd) return null; msg.statusCode = 201;\nreturn msg;', ['out']),
   httpOut('out'),
+  httpIn('wait', '/waits', 'waits'),
+  stage('waits', 'flow.set("waits", flow.get("waits")); await new Promise(() => {});', ['out']),
 ];
 
 /** Returns the message without its id and what names its node, as objects of this realm: a function node has its own. */
@@ -125,5 +127,24 @@ describe('function nodes that became stages', () => {
       [dropped.status, ((await dropped.json()) as { error: { code: string } }).error.code],
       [503, 'dropped'],
     );
+  });
+
+  test('a message that waits for its turn ends at its deadline, or when its client goes away', async () => {
+    const arrived = red.inputs('waits');
+    const cancelled = async (): Promise<number> => (await red.snapshot()).runtimes[0]?.requests['cancelled'] ?? 0;
+    const before = await cancelled();
+    const clients = [new AbortController(), new AbortController()];
+    const answers: Promise<unknown>[] = [];
+    for (const [at, { signal }] of clients.entries()) {
+      answers.push(red.post('/waits', {}, { signal }).catch(() => 'gone'));
+      await until('it has arrived', () => arrived.length === at + 1);
+    }
+    const late = await red.post('/waits', {}, { headers: { timeout: '20' }, signal: AbortSignal.timeout(20_000) });
+    assert.equal(((await late.json()) as { error: { code: string } }).error.code, 'deadline_exceeded');
+    for (const [at, client] of clients.reverse().entries()) {
+      client.abort();
+      await until('it is counted', async () => (await cancelled()) === before + at + 1);
+    }
+    assert.deepEqual(await Promise.all(answers), ['gone', 'gone']);
   });
 });
