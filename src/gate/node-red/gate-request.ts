@@ -18,12 +18,11 @@ import {
   continueTrace,
   type Done,
   forgetError,
-  keepingClient,
   type ModeletTrace,
   numberIn,
   type PipelineMessage,
   priorityOf,
-  sendFrom,
+  sendAlong,
   timeoutOf,
 } from '../../node-red/request/messages.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
@@ -129,11 +128,8 @@ export class GateRequest {
       endWithoutFlow(this.#leaving);
       return;
     }
-    try {
-      keepingClient(this.#msg, () => sendFrom(node, [this.#msg, null]));
-    } catch (thrown) {
-      // Nothing was sent: Node-RED clones the message for the second wire before it sends along the first.
-      const error = asModeletError(thrown, 'invalid_input');
+    const error = sendAlong(node, this.#msg, 'invalid_input');
+    if (error) {
       stay.end('cancelled');
       deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
       return;

@@ -10,9 +10,9 @@ import { writeMessage } from '../http/streamed-answer.ts';
 import type { LiveNode } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
 import { type FlowTag, flowsChanged, type RequestContext } from './context.ts';
-import { refuse } from './error-exit.ts';
+import { deliverToCatchNodes, refuse } from './error-exit.ts';
 import type { Joins } from './joins.ts';
-import { type Done, type PipelineMessage, sendFrom, stripConnectionHeaders } from './messages.ts';
+import { type Done, type PipelineMessage, sendAlong, stripConnectionHeaders } from './messages.ts';
 import { PipelineRequest } from './pipeline-request.ts';
 
 /** The parts of a pipeline that take messages. */
@@ -134,14 +134,16 @@ export class Arrivals {
 
   /** Ends the leases of a message that has reached a collector, and sends it on when its turn has come. */
   #collect({ node: { id }, config }: LiveOf<'collector'>, msg: PipelineMessage, done: Done): void {
-    const { gates, live, sequencers } = this.#takers.context;
+    const { RED, clients, gates, live, sequencers } = this.#takers.context;
     if (msg.modelet?.leases) gates().collected(msg);
     stripConnectionHeaders(msg);
     // By the node that has the id when flows run: a deploy may replace a node while a message is on its way.
     const emit = (): void =>
       this.whenRunning(() => {
         const node = live.get(id)?.node;
-        if (node) sendFrom(node, [msg, null]);
+        if (!node) clients.answerIfEarlier(msg, flowsChanged());
+        const error = node && sendAlong(node, msg, 'modelet_failed');
+        if (error) deliverToCatchNodes(RED, node, msg, error);
         done();
       });
     const inOrder = !(config instanceof ModeletError) && config.order === 'arrival';

@@ -5,7 +5,7 @@
 import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { systemClock } from '../../core/clock.ts';
-import { isLasting, ModeletError } from '../../core/errors.ts';
+import { asModeletError, type ErrorCode, isLasting, ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
 import { SHOULD_RETRY } from '../../http/answer.ts';
@@ -231,6 +231,19 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
   } catch (thrown) {
     Object.assign(msg, req === undefined ? {} : { req }, res === undefined ? {} : { res });
     throw thrown;
+  }
+}
+
+/**
+ * Sends a message along the first output of a node. Returns the error if Node-RED cannot clone the message: then nothing
+ * was sent, because Node-RED clones it for the second wire before it sends along the first.
+ */
+export function sendAlong(node: Node, msg: PipelineMessage, otherwise: ErrorCode): ModeletError | null {
+  try {
+    keepingClient(msg, () => sendFrom(node, [msg, null]));
+    return null;
+  } catch (thrown) {
+    return asModeletError(thrown, otherwise);
   }
 }
 

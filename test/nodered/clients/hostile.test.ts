@@ -68,6 +68,13 @@ const nodeRed = useNodeRed({
       ...endpoint('/twice', 'echo twice').slice(0, 1),
       stage('echo twice', 'return input;', 'collect twice'),
       collector('collect twice', 'answer', ['tell', 'failure'], { errorPayload: 'keep' }),
+      ...endpoint('/uncloned', 'uncloneable').slice(0, 1),
+      func(
+        'uncloneable',
+        'msg.payload = { get broken() { throw new Error("broken getter"); } }; return msg;',
+        'collect uncloned',
+      ),
+      collector('collect uncloned', ['answer', 'failure']),
       ...endpoint('/miswritten', 'miswrite'),
       stage('miswrite', MISWRITES, 'collector /miswritten'),
       ...endpoint('/path', 'paths'),
@@ -145,6 +152,11 @@ describe('values that cannot be sent', () => {
       assert.equal(await codeOf(await nodeRed.post('/result', { make })), 'modelet_failed');
     });
   }
+
+  test('a value that Node-RED cannot clone for the second wire of a collector fails, and its client hears it', async () => {
+    const answer = await nodeRed.post('/uncloned', {}, { signal: AbortSignal.timeout(20_000) });
+    assert.deepEqual([answer.status, await codeOf(answer)], [500, 'modelet_failed']);
+  });
 
   test('refused values harm no process', assertUnharmed);
 });

@@ -7,7 +7,18 @@ import { once } from 'node:events';
 import { type ClientRequest, createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, beforeEach, describe, test } from 'node:test';
-import { catchNode, dispatchGate, func, httpIn, httpOut, node, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import {
+  catchNode,
+  collector,
+  dispatchGate,
+  func,
+  httpIn,
+  httpOut,
+  node,
+  runtime,
+  stage,
+  TAB,
+} from '../../fixtures/flow.ts';
 import { useGate } from '../../fixtures/gate.ts';
 import { type DeployType, type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -156,6 +167,31 @@ describe('a client gets its answer at once', () => {
         const codes = await Promise.all(answers.map(async (answer) => codeOf(await answer)));
         assert.deepEqual(codes, new Array(CLIENTS).fill('503 shutting_down'), `${change}, ${type}`);
       }
+    });
+  }
+});
+
+describe('a result that waits for an earlier one', () => {
+  const flows = (results: readonly FlowNode[]): FlowNode[] => [
+    ...[TAB, runtime('runtime', { timeoutMs: '0' }), httpIn('in', '/answer', 'holds'), httpOut('out')],
+    stage('holds', `if (input.n > 1) return input; ${gate.code()}`, results[0]?.id ?? 'out', { workers: '2' }),
+    ...results,
+  ];
+
+  for (const type of TYPES) {
+    test(`${type}: its client hears at once that the collector was deployed away`, async () => {
+      await nodeRed.deploy([TAB]);
+      await gate.close();
+      await nodeRed.deployReady(flows([collector('collects', 'out', [], { order: 'arrival' })]));
+      const collected = nodeRed.inputs('collects');
+      const first = nodeRed.post('/answer', { n: 1 });
+      await until('the first is at work', async () => (await gate.entered()).length === 1);
+      const second = nodeRed.post('/answer', { n: 2 });
+      await until('the second waits at the collector', () => collected.length === 1);
+      await nodeRed.deploy(flows([]), type);
+      assert.equal(await codeOf(await second), '503 shutting_down');
+      await gate.open();
+      assert.equal((await first).status, 200);
     });
   }
 });
