@@ -1,7 +1,13 @@
 /** The waiting room of a durable gate: claims what the budget admits, and no item is lost whatever the store does. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Node } from 'node-red';
+import { DEFAULT_LIMITS } from '../../src/config/compile.ts';
 import { ModeletError } from '../../src/core/errors.ts';
+import { type StorePlace, storeMessage } from '../../src/gate/node-red/durable/durable-request.ts';
+import type { OpenGate } from '../../src/gate/node-red/gate-request.ts';
+import { MessageLeases } from '../../src/gate/node-red/message-leases.ts';
+import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { idsOf, item, items, NO_SQLITE } from './bed.ts';
 import { RoomBed } from './room-bed.ts';
@@ -95,6 +101,48 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.equal(bed.gate.admission.inFlight, 1);
     await bed.end('a');
     assert.deepEqual([bed.gate.admission.inFlight, await bed.stateOf('a')], [0, 'done']);
+  });
+
+  test('a room that closes gives back what it claims at that moment, and lets nothing go', async (t) => {
+    const bed = new RoomBed(t);
+    bed.gate.control('close');
+    await bed.store('a', 'b');
+    let answer = (): void => {};
+    bed.answering = new Promise((resolve) => {
+      answer = resolve;
+    });
+    bed.gate.control('auto');
+    await bed.settled();
+    assert.deepEqual(await counts(bed), [0, 2, 0]);
+    const closed = bed.room.close();
+    answer();
+    await closed;
+    await bed.settled();
+    assert.deepEqual([bed.ids, await counts(bed)], [[], [2, 0, 0]]);
+  });
+
+  test('a message that the store cannot take ends the leases of earlier gates with its error', async (t) => {
+    const [bed, leases] = [new RoomBed(t), new MessageLeases()];
+    const ends: unknown[] = [];
+    const store = async (payload: unknown): Promise<void> => {
+      leases.hold('earlier', 'other gate', ({ end, error }) => ends.push([end.kind, error?.code]));
+      const context = { whenRunning: () => {} };
+      const place = { context, leases, room: bed.room, onDropped: assert.fail } as unknown as StorePlace;
+      const deployed = { config: bed.config, limits: DEFAULT_LIMITS };
+      const open = { gate: bed.gate, deployed, leases, count: () => {} } as unknown as OpenGate;
+      const msg = { _msgid: 'm', payload, modelet: { leases: ['earlier'] } } as unknown as PipelineMessage;
+      storeMessage(place, { id: 'gate' } as Node, open, msg, assert.fail);
+      await bed.settled();
+    };
+    await store('taken');
+    await store(Symbol('cannot be stored'));
+    bed.failing = new ModeletError('store_unavailable', 'the disk is full');
+    await store('not taken');
+    assert.deepEqual(ends, [
+      ['done', undefined],
+      ['failed', 'invalid_input'],
+      ['failed', 'store_unavailable'],
+    ]);
   });
 
   test('a deploy with another leaseMs changes the time limit of items on their way', async (t) => {

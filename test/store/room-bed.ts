@@ -33,6 +33,8 @@ export class RoomBed {
   readonly troubles: string[] = [];
   /** The error of the queue; null while it works. */
   failing: Error | null = null;
+  /** Answers to claims come after it. */
+  answering: Promise<void> = Promise.resolve();
   /** Called before the queue claims. */
   beforeClaim: () => void = () => {};
   readonly config: GateConfig;
@@ -114,7 +116,9 @@ export class RoomBed {
         if (name === 'close') return () => Promise.resolve();
         return (...args: unknown[]) => {
           if (name === 'claim') this.beforeClaim();
-          return this.failing ? Promise.reject(this.failing) : call(...args);
+          if (this.failing) return Promise.reject(this.failing);
+          const answer = call(...args);
+          return name === 'claim' ? this.answering.then(() => answer) : answer;
         };
       },
     });

@@ -19,6 +19,8 @@ export interface ClaimEvents {
 const LEASE_MS = 30_000;
 /** Delay before a failed report is repeated. */
 const RETRY_MS = 1000;
+/** Longest wait at the end for claims that the store has not answered. */
+const LAST_CLAIMS_MS = 1000;
 /** Most results in one write. */
 const STORED_AT_ONCE = 256;
 
@@ -28,6 +30,8 @@ export class Claims {
   readonly #events: ClaimEvents;
   readonly #acks: Batches<Ack, boolean>;
   readonly #open: Set<Claim> = new Set();
+  /** Claims that the store has not answered. */
+  readonly #asked: Set<Promise<Claim[]>> = new Set();
   #timer: Timer | null = null;
   #closed = false;
 
@@ -41,8 +45,14 @@ export class Claims {
   /** Claims with a new token per call: if the answer is lost, a retry with the same token returns the same claims. */
   async claim(max: number, expired: boolean): Promise<Claim[]> {
     if (this.#closed) return [];
-    const claims = await this.#queue.claim({ max, leaseMs: LEASE_MS, token: randomUUID(), expired });
-    for (const claim of claims) this.#open.add(claim);
+    const asked = this.#queue.claim({ max, leaseMs: LEASE_MS, token: randomUUID(), expired }).then((claims) => {
+      for (const claim of claims) this.#open.add(claim);
+      return claims;
+    });
+    this.#asked.add(asked);
+    const claims = await asked.finally(() => this.#asked.delete(asked));
+    // Then `close` gives them back.
+    if (this.#closed) return [];
     if (this.#open.size > 0) this.#extendInTime();
     return claims;
   }
@@ -64,7 +74,7 @@ export class Claims {
   /** Gives back the open claims without counting an attempt. */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#acks.settled();
+    await Promise.all([this.#acks.settled(), this.#answered()]);
     this.#timer?.cancel();
     const claims = [...this.#open];
     this.#open.clear();
@@ -79,6 +89,13 @@ export class Claims {
     } catch {
       // The next process that opens the store takes the claims back.
     }
+  }
+
+  /** Resolves when the store has answered all claims, at the latest after `LAST_CLAIMS_MS`. */
+  #answered(): Promise<unknown> {
+    if (this.#asked.size === 0) return Promise.resolve();
+    const late = new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + LAST_CLAIMS_MS, resolve));
+    return Promise.race([Promise.allSettled(this.#asked), late]);
   }
 
   async #write({ id, token }: Claim, verdict: DeliveryVerdict): Promise<void> {

@@ -12,10 +12,9 @@ import { deliverError, refuse } from '../../../node-red/request/error-exit.ts';
 import {
   continueTrace,
   type Done,
-  keepingClient,
   type PipelineMessage,
   priorityOf,
-  sendFrom,
+  sendAlong,
   timeoutOf,
 } from '../../../node-red/request/messages.ts';
 import { refusedFull } from '../../gate-errors.ts';
@@ -41,6 +40,7 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
   const { context, room } = place;
   const fail = (thrown: unknown): void => {
     const error = asModeletError(thrown, 'invalid_input');
+    stay.end(error);
     open.count(error);
     context.whenRunning(() => refuse(context, entry, msg, done, error));
   };
@@ -53,18 +53,16 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
     readMessageBody(msg, { mediaTypes: null, maxBytes: open.deployed.limits.maxPayloadBytes });
     item = itemOf(place, open, msg);
   } catch (thrown) {
-    stay.leave();
     fail(thrown);
     return;
   }
   room.store(item).then((enqueued) => {
-    stay.leave();
     if (enqueued === 'full') {
       fail(refusedFull(open.gate.admission, open.deployed.config));
       return;
     }
     // The message ends here, so leases of other gates end as done.
-    open.leases.end(msg, { kind: 'done' });
+    stay.end('done');
     msg['jobId'] = item.id;
     context.whenRunning(() => {
       if (msg.res) answerFrom(context, entry.id, msg, receipt(msg, item.id));
@@ -137,12 +135,8 @@ function sendOn({ context, leases, room }: StorePlace, { id }: DeployedGate, cla
       stay.end('cancelled');
       return;
     }
-    try {
-      keepingClient(msg, () => sendFrom(node, [msg, null]));
-      stay.leave();
-    } catch (thrown) {
-      // Nothing was sent: Node-RED clones the message for the second wire before it sends along the first.
-      stay.end(asModeletError(thrown, 'invalid_input'));
-    }
+    const error = sendAlong(node, msg, 'invalid_input');
+    if (error) stay.end(error);
+    else stay.leave();
   });
 }
