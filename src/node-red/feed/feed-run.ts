@@ -91,14 +91,20 @@ export class FeedRun implements FeedSequence {
     // As in the core split node, a split inside a split keeps the outer sequence in parts.parts.
     const outer = rest.parts === undefined ? {} : { parts: rest.parts };
     const parts = { id: this.#sequence, type: 'array', len: 1, ...place, ...outer };
-    const item = this.#RED.util.cloneMessage({ ...rest, _msgid: this.#RED.util.generateId(), parts });
-    Object.assign(item, { payload: value });
     this.#unsettled.set(place.index, { passes: 0 });
-    if (value instanceof ModeletError) {
-      deliverToCatchNodes(this.#RED, this.#node, { ...item, payload: undefined }, value);
-      this.#settle(place.index);
-    } else {
-      this.#node.send(item);
+    let isSent = false;
+    try {
+      const item = this.#RED.util.cloneMessage({ ...rest, _msgid: this.#RED.util.generateId(), parts });
+      Object.assign(item, { payload: value });
+      if (value instanceof ModeletError) {
+        deliverToCatchNodes(this.#RED, this.#node, { ...item, payload: undefined }, value);
+      } else {
+        this.#node.send(item);
+        isSent = true;
+      }
+    } finally {
+      // Node-RED cannot clone every message.
+      if (!isSent) this.#settle(place.index);
     }
   }
 

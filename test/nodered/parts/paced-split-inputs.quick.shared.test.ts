@@ -9,6 +9,7 @@ import { describe, test } from 'node:test';
 import { arrived, feed, join, payloads, sendAll, whenIdle } from '../../fixtures/drawn.ts';
 import { catchNode, completeNode, func, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { type Message, useNodeRed } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
 
 const red = useNodeRed();
 
@@ -116,6 +117,29 @@ describe('arrays', () => {
     sendAll(red, 'feed', ['text', { 0: 'zero' }, undefined]);
     for (const { error } of await arrived(failed, 3)) assert.match(error?.message ?? '', /must be an array/);
     assert.equal(out.length, 0);
+  });
+
+  test('a value that Node-RED cannot clone ends its input, and takes no place in the window', async () => {
+    await red.deployReady([
+      TAB,
+      runtime(),
+      feed('feed', ['stage', 'copy'], { window: '1' }),
+      stage('stage', 'return input;', 'out'),
+      ...['out', 'copy'].map(sink),
+    ]);
+    const out = red.inputs('out');
+    const uncloneable = {
+      get broken(): never {
+        throw new Error('broken getter');
+      },
+    };
+    const reports = (): string[] => red.logs.filter((line) => line.endsWith('invalid_input: broken getter'));
+    for (const [at, message] of [{ payload: [1], uncloneable }, { payload: [uncloneable] }].entries()) {
+      red.send('feed', message);
+      await until('it has ended', () => reports().length === at + 1);
+    }
+    red.send('feed', { payload: ['next'] });
+    assert.deepEqual(payloads(await arrived(out, 1)), ['next']);
   });
 
   test('items are copies: a change of one item does not appear in another', async () => {
