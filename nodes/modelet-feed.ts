@@ -23,6 +23,8 @@ export default function register(RED: NodeAPI): void {
       this.on('input', (msg, _send, _done) => deliverToCatchNodes(RED, this, msg as PipelineMessage, config));
       return;
     }
+    // The badge of the node that this one replaces may still be shown.
+    this.status({});
     const show = throttle(() => this.status(feedBadge(window.unsettled, config.window)));
     const window = new FeedWindow(config.window, show);
     const running = new Set<FeedRun>();

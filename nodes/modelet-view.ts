@@ -34,6 +34,7 @@ export default function register(RED: NodeAPI): void {
     // A drawing costs time, so the node makes one only for an output that leads somewhere.
     const isWired = ((this as LiveFlowNode).wires?.[1] ?? []).length > 0;
     const tell = badgeOf(this);
+    tell(null);
     let topic: string | undefined;
     const sendDrawing = async (): Promise<void> => {
       const shown = await preview.drawn();

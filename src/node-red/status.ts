@@ -26,6 +26,8 @@ export class StatusBadges {
   readonly #shown: WeakMap<Node, string> = new WeakMap();
   /** The statuses that the code of stages has set by `node.status`. */
   readonly #own: WeakMap<Node, NodeStatus> = new WeakMap();
+  /** Ids of nodes that may show why they could not be used. */
+  readonly #marked: Set<string> = new Set();
   /** Batches that each stage had sent at its last badge. */
   #batches: ReadonlyMap<string, number> = new Map();
   #timer: NodeJS.Timeout | null = null;
@@ -79,10 +81,14 @@ export class StatusBadges {
   ): NodeStatus | null {
     const deployed = this.#shows.deployment.nodes.get(node.id);
     const invalid = config instanceof ModeletError ? config.message : deployed?.invalid;
-    if (invalid) return invalidBadge(invalid);
+    if (invalid) {
+      this.#marked.add(node.id);
+      return invalidBadge(invalid);
+    }
     if (kind === 'gate') return this.#shows.gates.badge(node.id);
     if (kind === 'join') return joinBadge(this.#shows.joins.counts(node.id));
-    if (kind !== 'stage' && kind !== 'batcher') return null;
+    // Node-RED shows the badge of a node that this one replaces until another follows.
+    if (kind !== 'stage' && kind !== 'batcher') return this.#marked.delete(node.id) ? {} : null;
     const stageId = kind === 'stage' ? node.id : this.#shows.deployment.routes.get(node.id)?.route.stages[0];
     for (const runtime of snapshots) {
       const stage = runtime.stages.find((candidate) => candidate.id === stageId);

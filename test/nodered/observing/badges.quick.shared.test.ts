@@ -85,4 +85,24 @@ describe('badges', () => {
       /20 .*config_invalid: Window: must be >= 1; got 0/,
     );
   });
+
+  test('nodes that are corrected no longer show what was wrong', async () => {
+    const ids = ['feed', 'collector', 'stream', 'view'];
+    const flow = (isWrong: boolean): FlowNode[] => [
+      node('feed', 'modelet-feed', ['x'], { window: isWrong ? '0' : '1' }),
+      node('collector', 'modelet-collector', ['x'], { order: isWrong ? 'none' : 'arrival' }),
+      node('stream', 'modelet-stream', [], { format: isWrong ? 'none' : 'sse' }),
+      node('view', 'modelet-view', ['x'], { rate: isWrong ? '0' : '1' }),
+      sink('x'),
+    ];
+    const areRed = (): boolean[] => ids.map((id) => red.badges.get(id)?.fill === 'red');
+    await red.deploy([TAB, runtime(), ...flow(true)]);
+    await until('all are red', () => areRed().every(Boolean));
+    for (const type of ['full', 'nodes'] as const) {
+      await red.deploy([TAB, runtime(), ...flow(false)], type);
+      await until(`none is red after a deploy of ${type}`, () => !areRed().some(Boolean));
+      await red.deploy([TAB, runtime(), ...flow(true)], type);
+      await until('all are red', () => areRed().every(Boolean));
+    }
+  });
 });
