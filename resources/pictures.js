@@ -2,7 +2,7 @@
  * The pictures of the nodes "picture preview": below each node on the canvas, and in the sidebar. Asks Node-RED only for
  * pictures that are in sight. A picture is an SVG document, which a browser that shows it as an image runs no script of.
  */
-import { el, list, setShown, setText, text, textButton } from './sidebar-dom.js';
+import { el, list, said, setShown, setText, text, textButton } from './sidebar-dom.js';
 
 const TYPE = 'modelet-view';
 const SVG = 'http://www.w3.org/2000/svg';
@@ -68,7 +68,7 @@ function makeFigure(reveal, { node }) {
     image.alt = name.textContent;
     setShown(image, Boolean(picture.address));
     if (picture.address && image.src !== picture.address) image.src = picture.address;
-    setText(problem, picture.problem ?? '');
+    setText(problem, said(picture.problem ?? ''));
   };
   return { element: el('figure', 'picture-of', name, image, problem), update };
 }

@@ -1,8 +1,9 @@
 /**
  * Says in the language of the editor what Node-RED says in English: badges, the sidebar's sentences, faults of the wiring.
  * The table of a language, `said/LANGUAGE.json`, has each sentence with its parts in braces: `{name}` is any text, `{#name}`
- * a number with or without a unit, `{*name}` a sentence of the table. Names, and messages of users' code, stay as they are, like any sentence that
- * the table lacks. Attaches `window.modelet.said`; safe to load more than once.
+ * a number with or without a unit, `{*name}` a sentence of the table, `{@name}` a part that never stands alone, such as the kind
+ * of a node with its name: these begin with `@` in the table. Names, and messages of users' code, stay as they are, like any
+ * sentence that the table lacks. Attaches `window.modelet.said`; safe to load more than once.
  */
 (() => {
   'use strict';
@@ -12,10 +13,10 @@
 
   const PACKAGE = '@modelet/node-red-pipeline';
   const LANGUAGES = ['zh-CN'];
-  const KINDS = 'runtime broker keys stage batcher gate collector join stream feed metrics';
+  const KINDS = 'runtime broker keys stage batcher gate collector join stream feed metrics view';
   const TYPES = KINDS.split(' ').map((kind) => `modelet-${kind}`);
-  const PART = /\{([#*]?)(\w+)\}/g;
-  const FORMS = { '': '(.+?)', '#': '([\\d.]+(?: (?:ms|s|min|MB))?)', '*': '(.+?)' };
+  const PART = /\{([#*@]?)(\w+)\}/g;
+  const FORMS = { '': '(.+?)', '#': '([\\d.]+(?: (?:ms|s|min|MB))?)', '*': '(.+?)', '@': '(.+?)' };
   /** Between clauses. `least`: how many sides the table must have. Names may have commas. */
   const JOINTS = [
     { joint: '. ', said: '。', least: 1 },
@@ -33,7 +34,7 @@
 
   function makeRule([english, said]) {
     const parts = [...english.matchAll(PART)];
-    const fixed = english.split(/\{[#*]?\w+\}/);
+    const fixed = english.split(/\{[#*@]?\w+\}/);
     const escaped = fixed.map((text) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
     const pattern = escaped.reduce((all, text, index) => `${all}${FORMS[parts[index - 1][1]]}${text}`);
     return {
@@ -50,7 +51,8 @@
       if (!found) continue;
       const values = parts.map(({ sign, name }, index) => {
         const value = found[index + 1];
-        return [name, sign === '*' ? (translate(value) ?? value) : value];
+        const part = sign === '@' ? translate(`@${value}`) : null;
+        return [name, part ?? (sign === '*' || sign === '@' ? translate(value) : null) ?? value];
       });
       const named = Object.fromEntries(values);
       return said.replaceAll(/\{(\w+)\}/g, (_all, name) => named[name]);

@@ -107,7 +107,7 @@ export class Legs {
     const trail = this.#after({ node: httpIn, output: 'payload', runtime }, NOTHING_PASSED);
     if (trail.leg.stages.length > 0 || !trail.leg.next) return trail.end;
     return trail.taps.has(httpIn.id)
-      ? 'another node gets the whole message in front of the first stage'
+      ? 'its requests also go to another node in front of the first stage'
       : { trail, runtime };
   }
 

@@ -56,7 +56,9 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
   ['normalise: 3 x invalid_input: image must be array', 'normalise invalid_input image must be array'],
   ['scale: worker 1 died 12 s ago: was killed by SIGKILL', 'scale SIGKILL'],
   ['open: room for 3 requests, 2 in flight; N 5 = 8 x (D 0.7 - B 0.05)'],
-  ['3 wait at gate batch: closed: 4 % free, 5 % kept.', 'batch'],
+  ['Gate batch keeps 3 waiting: closed: 4 % free, 5 % kept.', 'batch'],
+  ['Failures of other kinds: 2.'],
+  ['classify: does not start: x is not a function. 1 more cannot serve.', 'classify x is not a function'],
   ['digit serves with fewer workers: 1 of 2 ready.', 'digit'],
   ['2 of 2 busy, 2 of 0-4 workers, 14 wait'],
   ['asleep: no request for 10 min'],
@@ -80,6 +82,23 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
   ['the engine cannot gather the items of its lists: lists in lists are at most 3 deep'],
   ['its output goes to 2 stages: the errors of a node that gathers branches do not go to the node that gathers them'],
   ['stage sum has the keys msg.topic, which a stage before it writes', 'sum msg.topic'],
+  ['a Complete node watches the node faces', 'Complete faces'],
+  ['a Complete node watches a debug node behind stage cut', 'Complete debug cut'],
+  [
+    'the route ends behind stage cut: a Complete node watches stage sum, which has to take messages in itself',
+    'cut Complete sum',
+  ],
+  ['the output of the result collector goes to an HTTP response node and a function node', 'response function'],
+  ['stage read digit and stage sum take different media types', 'read digit sum'],
+  ['the errors of stage cut do not go to the node faces', 'cut faces'],
+  ["the HTTP-in node's output goes to a switch node: none of its outputs leads to a stage", 'in switch'],
+  ["the HTTP-in node's requests also go to another node in front of the first stage", 'in'],
+  ['stage read digit changes msg.faces, and only Node-RED has whole messages', 'read digit msg.faces'],
+  ['the batcher cannot be used: it belongs to no route'],
+  ['its output goes to the status output of its subflow'],
+  ['not a JPEG, PNG, WebP or GIF file', 'JPEG PNG WebP GIF'],
+  ['60 megapixels, limit 50'],
+  ['12.5 MB, limit 8'],
 ];
 /** Words that every language has as they are. */
 const COMMON =
@@ -97,7 +116,8 @@ for (const file of FILES) {
       /** The code makes some sentences of clauses: the ends of these have to stand in it. */
       const ends = (sentence: string): string[] =>
         sentence
-          .split(/\{[#*]?\w+\}|[,;:.] /)
+          .replace(/^@/, '')
+          .split(/\{[#*@]?\w+\}|[,;:.] /)
           .map((clause) => clause.trim().slice(-18))
           .filter((end) => end.length > 9);
       assert.deepEqual(
@@ -108,7 +128,7 @@ for (const file of FILES) {
 
     test('each has the same parts in both languages', () => {
       const partsOf = (text: string): string[] =>
-        [...text.matchAll(/\{[#*]?(\w+)\}/g)].map(([, name = '']) => name).sort();
+        [...text.matchAll(/\{[#*@]?(\w+)\}/g)].map(([, name = '']) => name).sort();
       for (const [sentence, said] of Object.entries(tableIn(file))) assert.deepEqual(partsOf(said), partsOf(sentence));
     });
 

@@ -78,6 +78,10 @@ const REFUSED: readonly (readonly [reason: RegExp, nodes: readonly GraphNode[]])
     [httpIn('in', ['a', 'b', 'd']), ...fan.slice(1), join('j', ['out']), OUT, debug],
   ],
   [
+    /^the HTTP-in node's requests also go to another node in front of the first stage$/,
+    [httpIn('in', ['a', 'b', 'f']), ...fan.slice(1), join('j', ['out']), OUT, other('f', [])],
+  ],
+  [
     /^a function node stands behind the node that gathers branches$/,
     [...fan, join('j', ['f']), other('f', ['out']), OUT],
   ],

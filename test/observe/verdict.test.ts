@@ -78,7 +78,8 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
   [{ failures: [REFUSED, LATE, FAULT] }, 'work: 2 x modelet_failed: x is not a function', 'error', 'id of work'],
   [{ stages: [died] }, 'died: worker 1 died 40 s ago: killed by SIGKILL', 'slow', died.id],
   [{ stages: [queued, broken], gates: [BLIND] }, 'broken: does not start: no model.', 'error', broken.id],
-  [{ stages: [broken, broken, broken] }, 'broken: does not start: no model. 2 more do not serve.', 'error', broken.id],
+  [{ stages: [broken, broken, broken] }, 'broken: does not start: no model. 2 more cannot serve.', 'error', broken.id],
+  [{ stages: [broken, broken] }, 'broken: does not start: no model. 1 more cannot serve.', 'error', broken.id],
   [{ stages: [queued, starts] }, 'slow start is starting. Requests to it wait.', 'startup', starts.id],
   [
     { stages: [queued, stuck], failures: [FAULT] },
@@ -127,7 +128,8 @@ const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kin
   ],
   [{ notListening: ['default: port 80 is taken'] }, 'default: port 80 is taken.', 'error', null],
   [{ gates: [GATE, BLIND] }, 'Gate batch work is closed: HTTP 503.', 'error', 'g'],
-  [{ gates: [CLOSED], stages: [queued] }, '7 wait at gate batch work: closed: 4 % free, 5 % kept.', 'slow', 'g'],
+  [{ gates: [CLOSED], stages: [queued] }, 'Gate batch work keeps 7 waiting: closed: 4 % free, 5 % kept.', 'slow', 'g'],
+  [{ gates: [{ ...CLOSED, waiting: 1 }] }, 'Gate batch work keeps 1 waiting: closed: 4 % free, 5 % kept.', 'slow', 'g'],
   [{ gates: [GATE, { ...CLOSED, waiting: 0 }] }, 'All is well.', 'good', null],
   [{ gates: [{ ...CLOSED, waiting: 0, inFlight: 0 }] }, 'Gate batch work is closed: 4 % free, 5 % kept.', 'slow', 'g'],
   [
@@ -195,4 +197,9 @@ test('the verdict says what else is wrong behind the first finding, and offers w
     ['g', 'error'],
     [stuck.id, 'slow'],
   ]);
+});
+
+test('failures of many kinds are not all told', () => {
+  const { others } = verdictOn({ ...USUAL, stages: [stage('work')], failures: new Array(7).fill(FAULT) });
+  assert.deepEqual([others.length, others.at(-1)?.text], [6, 'Failures of other kinds: 1.']);
 });

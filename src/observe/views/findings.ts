@@ -136,7 +136,7 @@ const otherwiseUnusable: Rule = ({ unusable }) => {
 const brokenStage: Rule = ({ stages }) => {
   const [first, ...others] = stages.filter(({ health }) => health === 'error');
   if (!first) return [];
-  const more = others.length > 0 ? ` ${others.length} more do not serve.` : '';
+  const more = others.length > 0 ? ` ${others.length} more cannot serve.` : '';
   return [error(`${first.name}: ${first.whole}.${more}`, first.id)];
 };
 
@@ -233,7 +233,7 @@ const news: Rule = ({ stages, failures }) => {
   const all = [...died, ...failed].toSorted((a, b) => NEWS.indexOf(a.kind) - NEWS.indexOf(b.kind));
   const shown = all.slice(0, MOST_NEWS);
   const left = all.length - shown.length;
-  const more = left > 0 ? [finding('note', `${left} more kinds of failures.`)] : [];
+  const more = left > 0 ? [finding('note', `Failures of other kinds: ${left}.`)] : [];
   const [first, ...others] = [...shown, ...more];
   return first ? [{ ...first, actions: [{ kind: 'seen' }] }, ...others] : [];
 };

@@ -31,7 +31,7 @@ function totalOf(times: ItemTimes | null): number {
 function whatWaits({ stages, gates, loop }: Judged): Finding[] {
   const closed = gates.find(({ waiting }) => waiting > 0);
   if (closed) {
-    return [finding('slow', `${closed.waiting} wait at gate ${closed.name}: ${clause(closed.why)}.`, closed.id)];
+    return [finding('slow', `Gate ${closed.name} keeps ${closed.waiting} waiting: ${clause(closed.why)}.`, closed.id)];
   }
   const slowest = slowestOf(stages);
   if (slowest?.times) {
