@@ -98,13 +98,15 @@ export function readCommand(args: readonly string[]): Command {
   const { 'keys-file': keysFile = null, 'versions-file': versionsFile = null } = values;
   const { 'states-folder': statesFolder = null } = values;
   const kept = { keysFile, versionsFile, statesFolder };
-  if (tag === 'measure')
-    return { tag, ...options, stage: stage ?? null, rate: positive('rate', rate), goalMs: positive('p99', p99) };
-  refuse({ stage, rate, p99 }, `${tag} measures nothing`, 'measure');
-  if (tag === 'serve') return { tag, ...options, ...kept, listen: address(listen ?? ''), install };
   const onFiles = { 'keys-file': keysFile, 'versions-file': versionsFile, 'states-folder': statesFolder };
-  refuse({ listen, ...onFiles, install }, `${tag} serves nothing`, 'serve');
-  return { tag, ...options };
+  if (tag !== 'serve') refuse({ listen, ...onFiles, install }, `${tag} serves nothing`, 'serve');
+  if (tag === 'measure') {
+    refuse({ runtime: values.runtime }, 'measure needs no runtime', 'serve and check');
+    return { tag, ...options, stage: stage ?? null, rate: positive('rate', rate), goalMs: positive('p99', p99) };
+  }
+  refuse({ stage, rate, p99 }, `${tag} measures nothing`, 'measure');
+  if (tag === 'check') return { tag, ...options };
+  return { tag, ...options, ...kept, listen: address(listen ?? ''), install };
 }
 
 function isCommand(tag: string | undefined): tag is 'serve' | 'check' | 'measure' {
