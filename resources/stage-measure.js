@@ -273,8 +273,15 @@ export function attach({ node, form, test }) {
 
   const save = () => {
     const event = pending && change(batcher, pending);
-    // One undo takes back both nodes.
-    return event ? { changed: true, history: [event] } : undefined;
+    if (!event) return undefined;
+    // One undo takes back both nodes. If the stage itself has not changed, Node-RED drops the event, and it comes alone.
+    setTimeout(() => {
+      if (RED.history.peek()?.events?.includes(event)) return;
+      RED.history.push(event);
+      RED.nodes.dirty(true);
+      RED.view.redraw();
+    });
+    return { history: [event] };
   };
 
   button.prop('disabled', !RED.user.hasPermission('flows.write')).on('click', () => (request ? stop() : run()));

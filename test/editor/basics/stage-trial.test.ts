@@ -10,7 +10,10 @@ import { sharedSession } from '../session.ts';
 /** The editor's jQuery. */
 declare const $: (selector: string) => { val(): string; prop(name: string): number };
 
-declare const RED: { readonly actions: { invoke(action: string): void } };
+declare const RED: {
+  readonly actions: { invoke(action: string): void };
+  readonly nodes: { node(id: string): { changed?: boolean; maxBatchSize?: string } };
+};
 
 const session = sharedSession();
 
@@ -112,11 +115,16 @@ test('a stage is measured in its dialog, and the proposal becomes its settings a
       return { workers, policy, maxBatchSize };
     };
     const before = await settings();
-    await editor.open('stage');
-    await page.getByLabel('Input (JSON)').fill('1');
-    await page.locator('#modelet-stage-measure > summary').click();
-    await page.getByLabel('Batches up to').fill('2');
-    await page.getByLabel('Workers up to').fill('1');
+    const prepare = async (): Promise<void> => {
+      await editor.open('stage');
+      await page.getByLabel('Input (JSON)').fill('1');
+      await page.locator('#modelet-stage-measure > summary').click();
+      await page.getByLabel('Batches up to').fill('2');
+      await page.getByLabel('Workers up to').fill('1');
+    };
+    const areChanged = (): Promise<boolean[]> =>
+      page.evaluate(() => ['stage', 'batcher'].map((id) => RED.nodes.node(id).changed === true));
+    await prepare();
     const state = page.locator('#modelet-stage-measure-state');
     await page.getByLabel('Requests per second').fill('many');
     const run = page.getByRole('button', { name: 'Measure', exact: true });
@@ -141,6 +149,24 @@ test('a stage is measured in its dialog, and the proposal becomes its settings a
     const { workers, policy, maxBatchSize } = (await settings()) as Record<string, string>;
     assert.equal(workers, '1');
     assert.ok(['greedy', 'oldest'].includes(policy ?? '') && ['1', '2'].includes(maxBatchSize ?? ''));
+    assert.deepEqual(await areChanged(), [true, true]);
+
+    // The stage has the proposed workers already: only the batcher changes.
+    await page.evaluate(() => {
+      for (const id of ['stage', 'batcher']) RED.nodes.node(id).changed = false;
+      RED.nodes.node('batcher').maxBatchSize = '8';
+    });
+    await prepare();
+    await page.getByLabel('Requests per second').fill('20');
+    await run.click();
+    await page.getByText('Proposed for 20 requests/s: Workers 1, Batch size ').waitFor();
+    await page.getByRole('button', { name: 'Apply', exact: true }).click();
+    await editor.ok();
+    assert.deepEqual(await areChanged(), [false, true]);
+    assert.notEqual((await editor.saved('batcher'))['maxBatchSize'], '8');
+    await page.evaluate(() => RED.actions.invoke('core:undo'));
+    assert.deepEqual(await areChanged(), [false, false]);
+    assert.equal((await editor.saved('batcher'))['maxBatchSize'], '8');
     await page.evaluate(() => RED.actions.invoke('core:undo'));
     assert.deepEqual(await settings(), before);
   });
