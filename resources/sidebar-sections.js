@@ -232,7 +232,8 @@ export function makeSlowest() {
   const legend = el('div', 'legend');
   const none = el('div', 'note', text('slowest.none'));
   const summary = el('div', 'summary');
-  const show = list(rows, ({ request }) => request.requestId, makeRequest);
+  // Not by the id of the request: it may pass several pipelines, and clients may choose ids.
+  const show = list(rows, ({ place }) => place, makeRequest);
   const showLegend = list(
     legend,
     (part) => part,
@@ -244,7 +245,7 @@ export function makeSlowest() {
   );
   const update = ({ slowest, loop }) => {
     const longestMs = slowest.length > 0 ? slowest[0].totalMs : 1;
-    show(slowest.map((request) => ({ request, longestMs })));
+    show(slowest.map((request, place) => ({ request, longestMs, place })));
     showLegend(PARTS.filter((part) => slowest.some((request) => request[`${part}Ms`] > 0)));
     setShown(none, slowest.length === 0);
     setShown(summary, slowest.length > 0);

@@ -53,7 +53,8 @@ function createRuntime() {
 }
 
 function listFindings(context, parent) {
-  const keyOf = ({ kind, node, text: sentence }) => `${kind} ${node ?? sentence}`;
+  // A node may have several findings of a kind, and their numbers change while a user looks.
+  const keyOf = ({ kind, node, text: sentence }) => `${kind} ${node} ${sentence.replaceAll(/\d+/g, '')}`;
   return list(parent, keyOf, () => makeFinding(context, 'finding-text'));
 }
 

@@ -7,7 +7,7 @@ import type { Locator } from 'playwright-core';
 import { READY } from '../../fixtures/badges.ts';
 import { gather } from '../../fixtures/drawn.ts';
 import { NODE_RED } from '../../fixtures/editor.ts';
-import { endpoint, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { endpoint, httpIn, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/polling.ts';
 import { boxOf, EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
@@ -163,6 +163,32 @@ test('the sidebar says which endpoints are compiled, and why others are not', as
     ]);
     await endpoints.last().locator('button').click();
     assert.deepEqual(await editor.page.evaluate(() => RED.view.selection().nodes?.map(({ id }) => id)), ['asks']);
+  });
+});
+
+test('the sidebar has a sentence for each way in which a stage fails, and a line for each request with the same id', async () => {
+  const code = 'if (input.dies) process.kill(process.pid, "SIGKILL"); throw new Error("not today");';
+  const own = { runtime: 'failing' };
+  const flows = [
+    ...[TAB, runtime('failing'), ...endpoint('/fails', 'fails'), stage('fails', code, 'collector /fails', own)],
+    // The gravest come first, and the others are folded away together.
+    ...[httpIn('lone', '/lone', 'silent'), stage('silent', 'return 1;', 'silent out', { ...own, y: 200 })],
+    sink('silent out'),
+    stage('broken', 'return 1;', [], { ...own, setup: 'throw new Error("no model");', y: 300 }),
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('fails', READY);
+    const headers = { 'Content-Type': 'application/json', 'X-Request-Id': 'the same' };
+    for (const dies of [false, true]) {
+      const body = JSON.stringify({ dies });
+      const answer = await fetch(`${session.nodeRed.url}/fails`, { method: 'POST', headers, body });
+      assert.equal(answer.status, dies ? 503 : 500);
+    }
+    const sidebar = await SidebarPage.show(editor);
+    for (const failure of [/^fails: 1 x modelet_failed: not today/, /^fails: 1 x worker_lost: /])
+      await sidebar.verdict(failure, 'error');
+    const requests = sidebar.root.locator('.modelet-sb-request');
+    await until('both requests are there', async () => (await requests.count()) === 2);
   });
 });
 
