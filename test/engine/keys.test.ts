@@ -190,13 +190,18 @@ test('a host is told to begin a key anew until one of its workers has run an ite
   assert.equal(status(rig)?.keys?.lost, 1);
 });
 
+test('very many keys can wait for one worker', () => {
+  const lanes = new KeyLanes(new Rig().clock, () => {}, { hasAlone: false, remove: () => {} });
+  lanes.dispatch({ lives: [{}], freeWorker: () => null } as unknown as WorkerPool<Item>, () => false);
+  for (const key of upTo(150_000)) lanes.queued(itemOn(LEG, item({ id: key, key })), false);
+  assert.ok(lanes.sourceAt(0).oldestAt <= lanes.sourceAt(0).newestAt);
+});
+
 test('a full batch is taken without a look at the other keys', async () => {
   const rig = new Rig();
   let looks = 0;
-  const lanes: KeyLanes = new KeyLanes(rig.clock, () => {}, {
-    hasAlone: false,
-    remove: (one) => lanes.gone(one),
-  });
+  const queue = { hasAlone: false, remove: (one: Item): void => lanes.gone(one) };
+  const lanes: KeyLanes = new KeyLanes(rig.clock, () => {}, queue);
   lanes.redefine(stage(1));
   const former = new BatchFormer({ batchable: 0 }, rig.clock, () => {}, { places: () => 1, onChosen: () => {} });
   const items = upTo(500).map((key) => {

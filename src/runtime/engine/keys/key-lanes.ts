@@ -215,11 +215,12 @@ export class KeyLanes {
     const arrivals = (): number[] => [...ready].flatMap((item) => (isAlone(item) ? [] : [item.arrivedAt]));
     return {
       batchable: this.#queue.hasAlone ? arrivals().length : ready.size,
+      // Not all at once: a call has too little stack for the items of a long queue.
       get oldestAt() {
-        return Math.min(...arrivals());
+        return arrivals().reduce((oldest, at) => Math.min(oldest, at), Number.POSITIVE_INFINITY);
       },
       get newestAt() {
-        return Math.max(0, ...arrivals());
+        return arrivals().reduce((newest, at) => Math.max(newest, at), 0);
       },
       take: (count, claim, costs) => takeFrom(ready, { count, costs, claim }, (item) => this.#queue.remove(item)),
       [Symbol.iterator]: () => ready[Symbol.iterator](),
