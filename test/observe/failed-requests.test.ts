@@ -22,6 +22,17 @@ test('failures are counted by stage and code with the message of the last, and t
   assert.deepEqual([large?.stage, large?.message.length], [null, 301]);
 });
 
+test('of too many kinds of failures, those that are longest ago are forgotten', () => {
+  const failed = new FailedRequests();
+  const note = (stage: string, at: number): void => failed.note({ code: 'modelet_failed', message: 'no', stage }, at);
+  for (let at = 0; at < 250; at += 1) note(`stage ${at}`, at);
+  note('stage 50', 250);
+  note('the next', 251);
+  const counts = failed.list().map(({ stage, count }) => `${stage}: ${count}`);
+  assert.deepEqual([counts.length, counts[0]], [200, 'stage 52: 1']);
+  assert.deepEqual(counts.slice(-2), ['stage 50: 2', 'the next: 1']);
+});
+
 test('failures stay until a user has read of them, and only those that come then are new', () => {
   const [failed, elsewhere, read] = [new FailedRequests(), new FailedRequests(), new ReadFailures()];
   const all = () => addFailures(failed.list(), elsewhere.list());

@@ -38,8 +38,10 @@ export class FailedRequests {
     const failure = { stage: stage ?? null, code, message: shortened(message), count: 1, at };
     const key = failureKey(failure);
     const count = this.#counts.get(key)?.count ?? 0;
-    if (count === 0 && this.#counts.size >= MOST) return;
+    // The latest last. Of too many, the earliest is forgotten: its stage may have another name by now.
+    this.#counts.delete(key);
     this.#counts.set(key, { ...failure, count: count + 1 });
+    if (this.#counts.size > MOST) this.#counts.delete(this.#counts.keys().next().value as string);
     const tells = causeOf(code) === 'pipeline' || code === 'deadline_exceeded';
     if (entry !== null && tells) this.#last.set(entry, key);
   }
