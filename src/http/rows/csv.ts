@@ -3,6 +3,7 @@
  * values in quotes may have delimiters, ends of lines and doubled quotes. Finds the delimiter in the first row.
  */
 import { ModeletError } from '../../core/errors.ts';
+import { counted } from '../../core/figures.ts';
 
 interface CsvValue {
   readonly text: string;
@@ -75,7 +76,10 @@ class CsvTable {
       if (names === null) this.#names = namesOf(values);
       else if (values.length === names.length)
         yield Object.fromEntries(names.map((name, index) => [name, contentOf(values[index] as CsvValue)]));
-      else yield new ModeletError('bad_request', `line ${line}: ${values.length} values for ${names.length} columns`);
+      else {
+        const found = `${counted(values.length, 'value')} for ${counted(names.length, 'column')}`;
+        yield new ModeletError('bad_request', `line ${line}: ${found}`);
+      }
     }
   }
 }

@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { ModeletError } from '../../core/errors.ts';
+import { counted } from '../../core/figures.ts';
 
 /** Most levels, as for any payload. Code that walks a deeper value recursively would run out of stack. */
 const DEEPEST = 1000;
@@ -52,7 +53,7 @@ class Walk implements MsgpackShape {
       while (this.#open.at(-1) === 0) this.#open.pop();
     }
     const { length } = this.#bytes;
-    if (this.#position < length) throw malformed(`${length - this.#position} bytes too many`);
+    if (this.#position < length) throw malformed(`${counted(length - this.#position, 'byte')} too many`);
   }
 
   #read(): void {
@@ -112,7 +113,7 @@ class Walk implements MsgpackShape {
   #extension(size: number): void {
     const type = this.#size(1);
     if (type !== TIMESTAMP) throw malformed(`an extension of type ${(type << 24) >> 24}, of which there is only -1`);
-    if (!TIMESTAMP_SIZES.has(size)) throw malformed(`a timestamp of ${size} bytes`);
+    if (!TIMESTAMP_SIZES.has(size)) throw malformed(`a timestamp of ${counted(size, 'byte')}`);
     this.#object(size);
   }
 

@@ -161,7 +161,7 @@ async function check(url: string): Promise<void> {
   assert.equal(broken?.error?.code, 'invalid_input');
   assert.match(broken?.error?.message ?? '', /^line 3: it is not valid JSON/);
   const table = await send(rows, 'text/csv', 'name;n\r\n"a ""b""; c";1.5\r\nshort\r\n;007\r\n');
-  const short = failed('invalid_input', 'line 3: 1 values for 2 columns');
+  const short = failed('invalid_input', 'line 3: 1 value for 2 columns');
   const named = (name: unknown, n: unknown): object => ({ result: { is: { name, n } } });
   assert.deepEqual(table.body, [named('a "b"; c', 1.5), short, named(null, '007')]);
   const packed = await send(rows, 'application/msgpack', encode([{ n: 1 }, [2]]) as Uint8Array<ArrayBuffer>);

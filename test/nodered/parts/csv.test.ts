@@ -64,6 +64,7 @@ for (const [what, text, rows] of [
   ],
   ['quotes inside of values', 'a,b\n5" disk,"x"y', [{ a: '5" disk', b: 'xy' }]],
   ['a row of another length', 'a,b\n1,2,3\n4,5', ['line 2: 3 values for 2 columns', { a: 4, b: 5 }]],
+  ['a row with one value', 'a,b\n1', ['line 2: 1 value for 2 columns']],
 ] as const) {
   test(`a table with ${what}`, async () => assert.deepEqual(await read(text), rows));
 }
