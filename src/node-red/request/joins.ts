@@ -224,7 +224,7 @@ export class Joins {
       msg.payload = payload;
       keepingClient(msg, () => sendFrom(node, [msg, null]));
     } catch (thrown) {
-      // No message has been sent: Node-RED clones for the second wire before it sends along the first.
+      // Node-RED cannot clone the message for a second wire.
       this.#fail(id, held, trace, asModeletError(thrown, 'modelet_failed'));
       return;
     }

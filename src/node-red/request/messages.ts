@@ -235,8 +235,8 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
 }
 
 /**
- * Sends a message along the first output of a node. Returns the error if Node-RED cannot clone the message: then nothing
- * was sent, because Node-RED clones it for the second wire before it sends along the first.
+ * Sends a message along the first output of a node. Returns the error if Node-RED cannot clone the message for a second
+ * wire; the node on the first wire may get it nevertheless.
  */
 export function sendAlong(node: Node, msg: PipelineMessage, otherwise: ErrorCode): ModeletError | null {
   try {

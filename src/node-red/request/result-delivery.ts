@@ -102,8 +102,7 @@ export class ResultDelivery {
 
   /**
    * Sends the message on with its result. Returns false if the node that sends it is gone.
-   * @throws if the result cannot be decoded or cloned. Then no message has been sent: Node-RED clones for the second wire
-   * before it sends along the first.
+   * @throws if the result cannot be decoded, or the message cannot be cloned for a second wire
    */
   send(value: Payload): boolean {
     const sender = this.senderOf(this.#deployed.route.exit);
