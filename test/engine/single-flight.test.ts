@@ -150,6 +150,22 @@ test('a request that joined with more time gets another run if the first one was
   assert.deepEqual(rig.answers(), ['3', '4']);
 });
 
+test('a request that joined with more time gets another run, too, if it is the only one left', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"second"', { deadline: rig.clock.now() + 10 });
+  await answer(rig, pool);
+  await ask(rig, [3], '"second"', { deadline: rig.clock.now() + 50 });
+  await rig.advance(15);
+  // The server has answered it at its deadline.
+  rig.engine.cancel([2]);
+  const late = new ModeletError('deadline_exceeded', 'deadline passed before predict');
+  pool.answerWith({ codec: CODEC.none, bytes: encodeError(late) });
+  await rig.turn();
+  assert.deepEqual([rig.answers(), pool.held()], [['1'], [[3]]]);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['3']);
+});
+
 test('the lost run of a dead worker repeats for the requests that joined with more time', async () => {
   const rig = new Rig();
   const pool = await rig.single({ ...caching(), retryLost: true });

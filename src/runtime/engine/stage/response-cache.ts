@@ -122,7 +122,7 @@ export class SingleFlight {
     const keeps = this.#open.get(run.key) === run;
     const requests = this.end(run);
     if (reply.ok && keeps) this.#cache?.keep(run.key, reply.payload);
-    const isLate = requests.length > 1 && this.#isLate(item, reply);
+    const isLate = this.#isLate(item, reply);
     const again: Item[] = [];
     for (const request of requests) {
       if (request === item) this.#answer(request, reply, timings);
