@@ -98,10 +98,10 @@ describe('a stage with 0-2 workers', () => {
         fork: { stages: ['first'], next: { ...gathered, terms: { ...terms, ...fork }, branches } },
       },
     });
-    await service.ready();
+    const sleeps = (id: string): boolean =>
+      service.stage(id).scaling?.asleep === true && service.stage(id).workers.length === 0;
     for (const n of [5, 6]) {
-      const sleep = (): boolean => ['item', 'a', 'b'].every((id) => service.stage(id).workers.length === 0);
-      await until('all sleep', sleep);
+      await until('all sleep', () => ['item', 'a', 'b'].every(sleeps));
       assert.deepEqual(await service.value(n, { entry: 'list' }), [2 * n, 4 * n, 6 * n]);
       assert.deepEqual(await service.value(n, { entry: 'fork' }), { a: 3 * (n + 1), b: 4 * (n + 1) });
     }
@@ -146,5 +146,24 @@ describe('a stage with 0-2 workers', () => {
     }
     assert.equal(await service.value(1), first);
     assert.deepEqual(Object.values(service.stage('model').reading.restarts), [0, 0, 0, 0, 0]);
+  });
+
+  test('a deploy with a smaller range lets a busy worker answer before it ends', async (t) => {
+    const folder = folderFor(t);
+    const plan = (workers: number, min: number): PlanSpec => ({
+      stages: [{ id: 'model', file: 'gate', init: { folder }, workers, scaling: { min, idleMs: 60_000 } }],
+    });
+    const service = await serve(t, plan(3, 2));
+    const { enginePid } = service;
+    await service.ready();
+    const names = ['held0', 'held1'];
+    const held = names.map((name) => service.ask(name));
+    await until('each worker has one', () => callsIn(folder).length === 2);
+    service.apply(plan(1, 0));
+    await until('the engine tells of the new range', () => service.stage('model').scaling?.max === 1);
+    for (const name of names) release(folder, name);
+    for (const { answer } of held) assert.equal((await answer).code, 'ok');
+    await until('one worker is left', () => service.stage('model').workers.length === 1);
+    assert.equal(service.enginePid, enginePid);
   });
 });

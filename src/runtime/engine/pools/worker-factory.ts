@@ -104,8 +104,10 @@ export class WorkerFactory {
     return this.#pin(index).applied;
   }
 
+  /** Workers beyond a range that became smaller run until they are idle. All workers of a range have one placement. */
   #placement(index: number): WorkerPlacement {
-    return this.#modelet.workers[index] as WorkerPlacement;
+    const { workers } = this.#modelet;
+    return (workers[index] ?? workers[0]) as WorkerPlacement;
   }
 
   #pin(index: number): ReturnType<typeof resolvePin> {
