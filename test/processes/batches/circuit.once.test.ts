@@ -152,6 +152,28 @@ describe('five deaths', () => {
     assert.equal((await service.answer('live')).code, 'ok');
   });
 
+  test('a deploy of fewer workers that ends the probe has another worker tried', async (t) => {
+    const inline = `
+      if (input === 'die' && ctx.worker === 0) process.exit(7);
+      return ctx.worker;`;
+    const service = await serve(t, {
+      stages: [{ id: 'mortal', inline, workers: 2, scaling: { min: 2, idleMs: 60_000 } }],
+    });
+    for (let deaths = 0; deaths < 5; ) {
+      await service.ready();
+      if ((await service.answer('die')).code === 'worker_lost') deaths += 1;
+    }
+    // The other worker lives, so it is the probe.
+    await until('it is tried', () => service.stage('mortal').circuit === 'half-open');
+    service.apply({ stages: [{ id: 'mortal', inline, workers: 1 }] });
+    const answer = await until('it answers again', async () => {
+      const { code, value } = await service.answer('live');
+      return code === 'ok' && { value };
+    });
+    assert.deepEqual(answer, { value: 0 });
+    await until('it is closed', () => service.stage('mortal').circuit === 'closed');
+  });
+
   test('of workers killed from outside under load: every request gets an answer, and the stage serves again', async (t) => {
     const { service } = await mortal(t, { workers: 2, batch: { maxBatchSize: 4 } });
     const codes = new Map<string, number>();

@@ -285,6 +285,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const added = this.#roster.resize(count);
     this.#factory.keep(count);
     if (this.#circuit.tag === 'closed') for (const worker of added) worker.process.start();
+    if (this.#probe && !this.#roster.serves(this.#probe)) this.#tryProbe();
     this.#events.onChange();
   }
 
