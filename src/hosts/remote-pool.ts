@@ -158,7 +158,12 @@ export class RemotePool implements StagePool {
    * worker waits until no other is on its way. Batches that go on to further stages there keep these busy, too.
    */
   freeWorker(room: Room, host?: number): FreeWorker<Item> | null {
-    if (this.#state.tag !== 'serving' || !this.#state.link.isReady || this.#lanes === 0) return null;
+    if (this.#state.tag !== 'serving' || this.#lanes === 0) return null;
+    if (!this.#state.link.isReady) {
+      // The batch waits for the connection: the next heartbeat tells the stage, even if nothing else has changed.
+      this.#told = '';
+      return null;
+    }
     if (this.#keyed) return this.#keyed.freeWorker(room, host);
     const most = { empty: 1, place: this.#lanes + this.#hostCount, ahead: 2 * this.#lanes }[room];
     const further = room === 'empty' ? 0 : batchesAhead(this.#itemsAhead, this.#sent.batches);

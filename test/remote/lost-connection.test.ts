@@ -1,0 +1,57 @@
+/** A remote stage whose connection to the broker is lost for a moment, while nothing else happens. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BrokerLink } from '../../src/broker/broker-link.ts';
+import { deadlineAfter, systemClock } from '../../src/core/clock.ts';
+import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
+import { BATCH_LEASES } from '../../src/hosts/batch-queue.ts';
+import { type HostReport, keyOf } from '../../src/hosts/entries.ts';
+import { RemoteRegistry } from '../../src/hosts/registry.ts';
+import { RemotePool } from '../../src/hosts/remote-pool.ts';
+import type { PoolEvents } from '../../src/runtime/engine/pools/pool.ts';
+import type { Item } from '../../src/runtime/engine/stage/item.ts';
+import { stage } from '../engine/rig.ts';
+import { Link } from '../fixtures/link.ts';
+import { until } from '../fixtures/polling.ts';
+import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
+import { placeOn } from '../store/broker-bed.ts';
+
+const IDLE: WorkerStatus = {
+  ...{ index: 0, pid: 1, state: 'ready', cpus: null, busy: false, running: 0, restarts: 0, error: null },
+  ...{ rssBytes: 1, cpuMs: 1, gauges: {} },
+};
+
+test('a batch that waited for the connection can leave when it is back', { skip: WITHOUT_REDIS }, async (t) => {
+  const redis = await Redis.start();
+  t.after(() => redis.kill());
+  const network = await Link.to(redis.port, t);
+  const { queue, ...broker } = placeOn(redis, 'registry');
+  const remote: RemotePlace = { ...broker, runtime: 'remote', secret: '' };
+  const definition = stage(1, { remote: { ...remote, url: `redis://127.0.0.1:${network.port}` } });
+
+  const link = await BrokerLink.open({ ...broker, queue }, BATCH_LEASES, () => {});
+  t.after(() => link.close());
+  const registry = new RemoteRegistry(link, remote);
+  const served = { workers: [IDLE], pinWarnings: [], description: null, error: null, own: null };
+  const report: HostReport = { host: 'machine', pid: 1, isLeaving: false, stages: { [keyOf(definition)]: served } };
+  const renew = () => registry.renew({ kind: 'hosts', name: 'host', text: JSON.stringify(report) }, 'stages');
+  await renew();
+  const renewal = setInterval(() => void renew(), 500);
+  t.after(() => clearInterval(renewal));
+
+  let changes = 0;
+  const none = (): void => {};
+  const events: PoolEvents<Item> = {
+    ...{ onPart: none, onReply: none, onLost: none, onEnded: none, onOwnMetrics: none, onKeysLost: none, onLog: none },
+    ...{ onChange: () => (changes += 1), oldestAt: () => null, keysAt: () => 0 },
+  };
+  const pool = new RemotePool(definition, events);
+  t.after(() => pool.close(deadlineAfter(systemClock, 1)));
+  pool.start();
+  await until('the stage knows the host', () => changes > 0 && pool.freeWorker('place'));
+  network.heal();
+  while (pool.freeWorker('place')) await new Promise((resolve) => setImmediate(resolve));
+  const known = changes;
+  await until('the stage is told', () => changes > known && pool.freeWorker('place'));
+  assert.equal(pool.health.tag, 'ready');
+});
