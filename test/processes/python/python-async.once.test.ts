@@ -8,7 +8,7 @@ import { ModeletError } from '../../../src/core/errors.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
-import { callsIn, type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
+import { callsIn, release, type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
 
 /** Serves a file that may import all that these tests need. */
 async function serveFile(t: TestContext, code: string, stage: Partial<StageSpec> = {}): Promise<TestService> {
@@ -103,6 +103,55 @@ async def predict(value):
     service.service.desk.abandon(gone.id, new ModeletError('cancelled', 'the caller went away'));
     assert.equal((await gone.answer).code, 'cancelled');
     assert.equal((await next).value, 0.01);
+  });
+
+  test('keeps the state of a key to its end, although the client of its last item goes away', async (t) => {
+    const folder = folderFor(t);
+    const code = `
+class Model:
+    def __init__(self, init):
+        self._folder = init["folder"]
+
+    async def predict(self, value, ctx):
+        ctx.state["last"] = value
+        return os.getpid()
+
+    async def on_key_end(self, key, state):
+        self._note("begins")
+        while not os.path.exists(os.path.join(self._folder, "end.open")):
+            await asyncio.sleep(0.002)
+        self._note(state["last"])
+
+    def _note(self, text):
+        with open(os.path.join(self._folder, "calls"), "a") as calls:
+            calls.write(json.dumps(text) + "\\n")
+`;
+    const service = await serveFile(t, code, { init: { folder }, keyBy: 'topic', concurrency: 2 });
+    const { model: [pid] = [] } = await service.ready();
+    const gone = service.ask('kept', { key: 'a', meta: { keyEnd: true } });
+    await until('the key ends', () => callsIn(folder).length === 1);
+    service.service.desk.abandon(gone.id, new ModeletError('cancelled', 'the caller went away'));
+    assert.equal(await service.value('beside it', { key: 'b' }), pid);
+    release(folder, 'end');
+    await until('the key has ended', () => callsIn(folder).length === 2);
+    assert.deepEqual(callsIn(folder), ['begins', 'kept']);
+  });
+
+  test('fails the sequences of a step that awaits a cancelled task, and takes the next step', async (t) => {
+    const code = `
+class Steps:
+    async def step(self, sequences):
+        for sequence in sequences:
+            if sequence.input == "cancelled":
+                task = asyncio.ensure_future(asyncio.sleep(60))
+                task.cancel()
+                await task
+            sequence.end(sequence.input)
+`;
+    const service = await serveFile(t, code, { concurrency: 2 });
+    const { code: failure, error } = await service.answer('cancelled');
+    assert.deepEqual([failure, error?.message], ['modelet_failed', 'CancelledError']);
+    assert.equal(await service.value('fine'), 'fine');
   });
 });
 

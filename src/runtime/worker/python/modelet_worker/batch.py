@@ -57,6 +57,8 @@ async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> 
         enter(ids)
 
     replies = await _run_items(modelet, items, run._replace(begin=begin, enter=enter))
+    # A cancelled request must not keep the modelet from the last state of a key.
+    run.begin(())
     run.keys.end(keys)
     room = SNAPSHOTS_ROOM
     settled = []

@@ -81,7 +81,7 @@ class EventLoop:
         task.add_done_callback(self._done)
 
     def begin(self, ids: Sequence[float]) -> None:
-        """Notes that the present task runs code of the modelet for these requests."""
+        """Notes that the present task runs code of the modelet for these requests. None: it must not be cancelled."""
         task = asyncio.current_task()
         if task in self._running:
             self._calls[task] = ids
@@ -89,7 +89,7 @@ class EventLoop:
     def cancel(self, is_cancelled: Callable[[float], bool]) -> None:
         """Cancels the calls of which no request is wanted any more."""
         for task, ids in list(self._calls.items()):
-            if all(is_cancelled(id_) for id_ in ids):
+            if ids and all(is_cancelled(id_) for id_ in ids):
                 del self._calls[task]
                 task.cancel()
 

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Coroutine, Deque, Dict, List, NoReturn, Optional, Set
 
 from . import forks
-from .attempt import finish
+from .attempt import Failed, attempt, finish
 from .batch import Run, now, run_batch
 from .describe import describe
 from .errors import encode_error, stack_of
@@ -298,12 +298,9 @@ def _modelet_of(definition: Dict[str, Any], context: Context) -> LoadedModelet:
 
 
 async def _end_key(method: Optional[Call], key: str, state: Any) -> None:
-    if method is None:
-        return
-    try:
-        await _call(lambda: method(key, state))
-    except Exception as raised:
-        print(stack_of(raised), file=sys.stderr)
+    ended = await attempt(method, key, state) if method else None
+    if isinstance(ended, Failed):
+        print(stack_of(ended.error), file=sys.stderr)
 
 
 async def _call(method: Call) -> None:

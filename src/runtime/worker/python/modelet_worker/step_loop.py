@@ -14,6 +14,8 @@ from . import forks
 
 # A sequence takes no step while so many of its parts wait for their reader.
 MOST_AHEAD = 16
+# A task that a step awaits may have been cancelled.
+FAILURES = (Exception, asyncio.CancelledError)
 
 
 class Sequence:
@@ -29,7 +31,7 @@ class Sequence:
         self.state: Any = None
         self._parts: Deque[Any] = deque()
         self._on_room = on_room
-        self._error: Optional[Exception] = None
+        self._error: Optional[BaseException] = None
         self._result: Any = None
         # "ended": by the modelet; "left": no request waits for it any more.
         self._end: Optional[str] = None
@@ -53,12 +55,12 @@ class Sequence:
 
     def fail(self, error: Any) -> None:
         """Ends the sequence with an exception, or a text, of which the others hear nothing."""
-        self._settle("ended", None, error if isinstance(error, Exception) else RuntimeError(str(error)))
+        self._settle("ended", None, error if isinstance(error, FAILURES) else RuntimeError(str(error)))
 
     def _leave(self) -> None:
         self._settle("left", None)
 
-    def _settle(self, end: str, result: Any, error: Optional[Exception] = None) -> None:
+    def _settle(self, end: str, result: Any, error: Optional[BaseException] = None) -> None:
         if self._end:
             return
         self._end, self._result, self._error = end, result, error
@@ -149,7 +151,7 @@ class StepLoop:
             stepped = self._step(list(sequences))
             if hasattr(type(stepped), "__await__"):
                 await stepped
-        except Exception as raised:
+        except FAILURES as raised:
             forks.leave(raised)
             for sequence in sequences:
                 sequence.fail(raised)
