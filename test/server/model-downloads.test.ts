@@ -27,6 +27,7 @@ import { ModelCache } from '../../src/runtime/service/models/model-cache.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { FakeHub } from '../fixtures/hub.ts';
 import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-models.ts';
+import { until } from '../fixtures/polling.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-hub-'));
 const TASK: TaskName = 'text-classification';
@@ -44,7 +45,7 @@ let downloads: Downloads;
 let caches = 0;
 
 before(async () => {
-  hub = await FakeHub.start({ [model.name]: source });
+  hub = await FakeHub.start({ [model.name]: source, 'tiny/more': source });
 });
 after(async () => {
   await hub.close();
@@ -177,6 +178,27 @@ describe('a download', () => {
     assert.equal(hub.sent.filter((name) => name === 'config.json').length, 1);
     assert.equal(hub.asked.at(-1)?.range, `bytes=${FIRST}-`);
     isWhole();
+  });
+
+  test('that waits for another one is cancelled at once, and the next one is not cancelled with it', async () => {
+    let finish = (): void => {};
+    hub.instead = ({ url }, response) => {
+      if (!isWeights(url) || url?.startsWith('/tiny/more')) return undefined;
+      finish = () => response.end(weights);
+      return true;
+    };
+    const first = downloads.run(wanted);
+    await until('the weights of the first are asked for', () => hub.sent.includes('model.onnx'));
+    const more: WantedModel = { ...wanted, model: { name: 'tiny/more', revision: 'main' } };
+    assert.equal((await downloads.start(more)).state, 'waiting');
+    assert.equal(downloads.cancel('tiny/more'), true);
+    const cancelled = { model: 'tiny/more', state: 'failed', code: 'cancelled', error: 'cancelled' };
+    assert.deepEqual(downloads.viewOf('tiny/more'), cancelled);
+    assert.equal((await downloads.start(more)).state, 'waiting');
+    const next = downloads.run(more);
+    finish();
+    assert.deepEqual([(await first).state, (await next).state], ['done', 'done']);
+    assert.deepEqual(downloads.viewOf('tiny/more'), { model: 'tiny/more', state: 'done' });
   });
 
   test('refuses content with another hash, or of another length, and keeps none of it', async () => {

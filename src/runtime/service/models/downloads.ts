@@ -57,6 +57,7 @@ interface Download {
 }
 
 const LOOK_MS = 30_000;
+const CANCELLED = { state: 'failed', code: 'cancelled', error: 'cancelled' } as const;
 
 export class Downloads {
   readonly cache: ModelCache;
@@ -102,7 +103,9 @@ export class Downloads {
   async #startOrJoin(wanted: WantedModel): Promise<Download> {
     const { files } = await this.look(wanted);
     const text = hubText(wanted.model);
-    const shared = [...this.#open].find((one) => one.text === text && files.every(({ name }) => one.files.has(name)));
+    const shared = [...this.#open].find(
+      (one) => one.text === text && !one.abort.signal.aborted && files.every(({ name }) => one.files.has(name)),
+    );
     return shared ?? this.#begin(wanted, new Set(files.map(({ name }) => name)));
   }
 
@@ -114,7 +117,11 @@ export class Downloads {
   /** Ends the downloads of a model. The bytes that have come stay for the next one. */
   cancel(model: string): boolean {
     const found = [...this.#open].filter(({ text }) => text === model);
-    for (const { abort } of found) abort.abort();
+    for (const download of found) {
+      download.abort.abort();
+      // Its turn may come much later.
+      if (download.view.state === 'waiting') this.#end(download, { model, ...CANCELLED });
+    }
     return found.length > 0;
   }
 
@@ -125,10 +132,7 @@ export class Downloads {
     this.#open.add(download);
     download.done = this.#tail.then(async () => {
       const end = await this.#runOne(download);
-      this.#open.delete(download);
-      this.#ended.set(text, end);
-      this.#tell.changed?.();
-      this.#tell.ended?.(end);
+      if (this.#open.has(download)) this.#end(download, end);
       return end;
     });
     this.#tail = download.done;
@@ -136,13 +140,21 @@ export class Downloads {
     return download;
   }
 
+  #end(download: Download, end: DownloadView): void {
+    this.#open.delete(download);
+    this.#ended.set(download.text, end);
+    this.#tell.changed?.();
+    this.#tell.ended?.(end);
+  }
+
   async #runOne(download: Download): Promise<DownloadView> {
     const { wanted, text: model, abort } = download;
     try {
+      abort.signal.throwIfAborted();
       await this.#withHub(wanted, (hub) => this.#fetchAll(hub, download));
       return { model, state: 'done' };
     } catch (thrown) {
-      if (abort.signal.aborted) return { model, state: 'failed', code: 'cancelled', error: 'cancelled' };
+      if (abort.signal.aborted) return { model, ...CANCELLED };
       const code = thrown instanceof DownloadError ? thrown.code : 'failed';
       return { model, state: 'failed', code, error: asError(thrown).message };
     }
