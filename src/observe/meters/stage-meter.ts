@@ -188,6 +188,8 @@ export class OwnMeter {
           full ??= (JSON.parse(metric) as OwnMetric).name;
         }
       }
+      // The metrics of the present code come last.
+      delete values[metric];
       values[metric] = known;
     }
     this.#values = values;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { OwnMetric } from '../../../src/core/readings.ts';
 import { Exposition } from '../../../src/observe/export/collect.ts';
+import { inlineStage } from '../../fixtures/endpoint.ts';
 import { Scrape } from '../../fixtures/exposition.ts';
 import { ISOLATIONS } from '../../fixtures/isolations.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -87,3 +88,20 @@ for (const [kind, spec] of KINDS) {
     });
   });
 }
+
+test('after a deploy that changes the buckets or the type of a metric, the new one is shown', async (t) => {
+  const using = (metric: string) => ({ stages: [inlineStage('model', `ctx.metrics.${metric}; return input;`)] });
+  const service = await serve(t, using("histogram('size', { buckets: [1] }).observe(1)"));
+  const comes = (name: string, labels = {}): Promise<unknown> =>
+    until(`there is ${name}`, async () => {
+      await service.value(1);
+      return (await scrape(service)).find(name, labels).length === 1;
+    });
+  await comes('modelet_model_size_bucket', { le: '1' });
+  service.apply(using("histogram('size', { buckets: [2] }).observe(1)"));
+  await comes('modelet_model_size_bucket', { le: '2' });
+  service.apply(using("gauge('size').set(1)"));
+  await comes('modelet_model_size');
+  service.apply(using("histogram('size', { buckets: [1] }).observe(1)"));
+  await comes('modelet_model_size_bucket', { le: '1' });
+});
