@@ -131,9 +131,14 @@ export interface RequestReading {
 /** Requests of clients with a key: by the client's name, then by the HTTP status of the answer. */
 export type ClientReadings = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
+/** Adds two numbers. The sum stays finite, because readings cross processes as JSON, which has no Infinity. */
+export function finiteSum(one: number, other: number): number {
+  return Math.max(-Number.MAX_VALUE, Math.min(one + other, Number.MAX_VALUE));
+}
+
 /** Adds two readings of the same kind, number by number. */
 export function addReadings<T>(one: T, other: T): T {
-  return combine(one, other, (a, b) => a + b) as T;
+  return combine(one, other, finiteSum) as T;
 }
 
 /** Subtracts an earlier reading from a later one of the same kind, number by number. */
@@ -149,6 +154,8 @@ function combine(one: unknown, other: unknown, operate: (a: number, b: number) =
     return present.map((_, index) => combine(a[index], b[index], operate));
   }
   if (typeof present !== 'object') return operate(Number(one ?? 0), Number(other ?? 0));
-  const [a, b] = [one ?? {}, other ?? {}] as [Record<string, unknown>, Record<string, unknown>];
-  return Object.fromEntries(Object.keys({ ...a, ...b }).map((key) => [key, combine(a[key], b[key], operate)]));
+  // Maps, because a client may have a name such as `constructor`, which every object has.
+  const [a, b] = [new Map(Object.entries(one ?? {})), new Map(Object.entries(other ?? {}))];
+  const keys = [...new Set([...a.keys(), ...b.keys()])];
+  return Object.fromEntries(keys.map((key) => [key, combine(a.get(key), b.get(key), operate)]));
 }

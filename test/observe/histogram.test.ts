@@ -1,7 +1,7 @@
 /** Histograms count every value once. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { addReadings, subtractReadings } from '../../src/core/readings.ts';
+import { addReadings, type ClientReadings, subtractReadings } from '../../src/core/readings.ts';
 import { countOf, DURATION_BOUNDS, Histogram } from '../../src/observe/meters/histogram.ts';
 
 function counted(bounds: readonly number[], values: readonly number[]): Histogram {
@@ -35,5 +35,10 @@ describe('histogram', () => {
     const interval = subtractReadings(histogram.read(), before);
     assert.deepEqual([countOf(interval), interval.sum], [4, 70]);
     assert.deepEqual(addReadings(before, interval), histogram.read());
+  });
+
+  test('readings add up under any name of a client', () => {
+    const clients: ClientReadings = { constructor: { 200: 1 } };
+    assert.deepEqual(addReadings<ClientReadings>({}, clients), clients);
   });
 });

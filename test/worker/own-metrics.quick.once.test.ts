@@ -20,6 +20,16 @@ function flat(values: OwnChanges['counts']): Record<string, unknown> {
   );
 }
 
+/** Runs Python beside the modules of its workers. Returns what it prints, as JSON. */
+function printedBy(code: readonly string[]): unknown {
+  const env = {
+    ...process.env,
+    PYTHONPATH: join(repositoryRoot, 'src', 'runtime', 'worker', 'python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+  return JSON.parse(execFileSync('python3', ['-c', code.join('\n')], { env, encoding: 'utf8' }));
+}
+
 test('a report has what counters and histograms have gained since the last one, and the gauges that changed', () => {
   let changes = 0;
   const metrics = new OwnMetrics(() => {
@@ -106,16 +116,38 @@ test('the errors are the same in Python', { skip: WITHOUT_PYTHON }, () => {
     code.push('m = Metrics()', 'try:', `    ${python}`, 'except TypeError as error:', '    texts.append(str(error))');
   }
   code.push('print(json.dumps(texts))');
-  const env = {
-    ...process.env,
-    PYTHONPATH: join(repositoryRoot, 'src', 'runtime', 'worker', 'python'),
-    PYTHONDONTWRITEBYTECODE: '1',
-  };
-  const printed = execFileSync('python3', ['-c', code.join('\n')], { env, encoding: 'utf8' });
   assert.deepEqual(
-    JSON.parse(printed),
+    printedBy(code),
     texts.map((text) => text().replace('an array', 'a list')),
   );
+});
+
+const MOST = Number.MAX_VALUE;
+const LARGE: OwnChanges['counts'][string][string][] = [MOST, { counts: [0, 2], sum: MOST }];
+
+test('sums stay finite, in a worker and in a stage', () => {
+  const metrics = new OwnMetrics(() => {});
+  for (const value of [MOST, MOST]) {
+    metrics.counter('c').inc(value);
+    metrics.histogram('h', { buckets: [1] }).observe(value);
+    metrics.gauge('g').dec(value);
+  }
+  const changes = metrics.take() as OwnChanges;
+  assert.deepEqual([...Object.values(flat(changes.counts)), flat(changes.gauges)['g[]']], [...LARGE, -MOST]);
+  const meter = new OwnMeter();
+  for (const more of [changes, changes]) meter.add(more);
+  assert.deepEqual(Object.values(flat(meter.values)), [MOST, { counts: [0, 4], sum: MOST }]);
+});
+
+test('sums stay finite in Python', { skip: WITHOUT_PYTHON }, () => {
+  const code = ['import json, sys', 'from modelet_worker.metrics import Metrics', 'm = Metrics()'];
+  for (const call of ['counter("c").inc', 'histogram("h", buckets=[1]).observe', 'gauge("g").dec']) {
+    code.push(...[1, 2].map(() => `m.${call}(sys.float_info.max)`));
+  }
+  code.push('print(json.dumps(m.take(), allow_nan=False))');
+  const { counts, gauges } = printedBy(code) as OwnChanges;
+  const found = flat(counts);
+  assert.deepEqual([found['c[]'], found['h[]'], flat(gauges)['g[]']], [...LARGE, -MOST]);
 });
 
 test('a worker drops and counts updates of too many metrics', () => {

@@ -3,7 +3,7 @@
  * the last report, which `take` returns with the new values of gauges. metrics.py does the same for Python.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { MOST_OWN_METRICS, MOST_OWN_SERIES, type OwnMetric } from '../../../core/readings.ts';
+import { finiteSum, MOST_OWN_METRICS, MOST_OWN_SERIES, type OwnMetric } from '../../../core/readings.ts';
 import { Histogram } from '../../../observe/meters/histogram.ts';
 import type { OwnChanges } from '../../../wire/frames/bodies.ts';
 import { DEFAULT_BUCKETS, ruledMetric, ruledNumber, seriesKey } from './metric-rules.ts';
@@ -106,7 +106,9 @@ export class OwnMetrics implements ModeletMetrics {
         continue;
       }
       counts[metric.key] ??= {};
-      (counts[metric.key] as Record<string, unknown>)[labels] = histogram?.read() ?? value;
+      const read = histogram?.read();
+      const gained = read ? { ...read, sum: finiteSum(read.sum, 0) } : value;
+      (counts[metric.key] as Record<string, unknown>)[labels] = gained;
       series.value = 0;
       series.histogram = null;
     }
@@ -129,7 +131,7 @@ export class OwnMetrics implements ModeletMetrics {
 
   #add(metric: Declared, value: number, labels: MetricLabels): void {
     this.#change(metric, labels, (series) => {
-      series.value += value;
+      series.value = finiteSum(series.value, value);
     });
   }
 

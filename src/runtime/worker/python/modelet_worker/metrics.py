@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import sys
 from bisect import bisect_left
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -34,6 +35,10 @@ class Series:
         self.value = 0.0
         self.counts = [0] * buckets
 
+    def add(self, gained: float) -> None:
+        """The sum stays finite, because reports are JSON, which has no infinity."""
+        self.value = max(-sys.float_info.max, min(self.value + gained, sys.float_info.max))
+
 
 class Metric:
     def __init__(self, metrics: "Metrics", about: Dict[str, Any]) -> None:
@@ -46,10 +51,7 @@ class Metric:
         self._metrics.change(self, self._key_of(labels), apply)
 
     def _add(self, gained: float, labels: Dict[str, Any]) -> None:
-        def apply(series: Series) -> None:
-            series.value += gained
-
-        self._change(labels, apply)
+        self._change(labels, lambda series: series.add(gained))
 
     def _number(self, value: Any, least: Optional[float] = None) -> float:
         try:
@@ -104,7 +106,7 @@ class Histogram(Metric):
 
         def apply(series: Series) -> None:
             series.counts[place] += 1
-            series.value += number
+            series.add(number)
 
         self._change(labels, apply)
 
