@@ -10,7 +10,7 @@ import { testFiles } from './testing/files.mjs';
 
 const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } });
 const { node } = current() ?? maintained();
-const NOT_COPIED = new Set(['node_modules', '.git', '.node-red', '.node-red-dashboard', 'dist']);
+const NOT_COPIED = new Set(['node_modules', '.git', '.node-red', '.node-red-dashboard', '.peers', '.recipes', 'dist']);
 /** Time limit of a test. A test that hangs because of the bug counts as red. */
 const TEST_TIMEOUT_MS = 120_000;
 const NO_TEST = 'NO SUCH TEST';
