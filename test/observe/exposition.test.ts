@@ -13,13 +13,6 @@ test('an exposition has the metrics of this package and no series', async () => 
   assert.deepEqual(series, []);
 });
 
-test('names with the prefix of the metrics that modelets declare are left to these', () => {
-  assert.deepEqual(
-    OURS.filter(([name]) => name.startsWith('modelet_model_')),
-    [],
-  );
-});
-
 test('the exposition of an engine has the metrics that an engine knows', async () => {
   const { types } = new Scrape(await new Exposition(ENGINE_METRICS).text([], []));
   assert.equal(types.get('modelet_requests_total'), 'counter');

@@ -71,7 +71,7 @@ const STAGES: readonly Metric[] = [
   ),
   ofStage(
     'counter',
-    'modelet_runs_total',
+    'modelet_model_runs_total',
     'Runs of the model for the batches of its workers: calls of predict, or of the session of an ONNX model. A batch may take several. Not counted on worker hosts',
     ({ reading }) => reading.runs,
   ),

@@ -117,15 +117,15 @@ test('the listener serves endpoints, health, metrics and the document, and says 
 });
 
 test('the listener serves the metrics that modelets declare', async (t) => {
-  const counting = inlineStage('counts', "ctx.metrics.counter('runs_total', 'Runs').inc(2); return input;");
+  const counting = inlineStage('counts', "ctx.metrics.counter('calls_total', 'Calls').inc(2); return input;");
   const { url, service } = await listenAtEngine(t, { stages: [counting] });
   await post(url, { n: 1 });
   const text = async (): Promise<string> => (await fetch(`${url}metrics`)).text();
   await until('the worker has reported', () => Object.keys(service.stage('counts').reading.own).length === 1);
-  const name = 'modelet_model_runs_total';
+  const name = 'modelet_model_calls_total';
   const exposition = await text();
   assert.equal(new Scrape(exposition).value(name, { runtime: 'runtime-1', stage: 'counts' }), 2);
-  assert.match(exposition, /^# HELP modelet_model_runs_total Runs$/m);
+  assert.match(exposition, /^# HELP modelet_model_calls_total Calls$/m);
   assert.equal(new Scrape(exposition).types.get(name), 'counter');
 });
 
