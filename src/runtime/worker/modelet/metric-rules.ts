@@ -13,6 +13,8 @@ const MOST_LABELS = 10;
 const MOST_BUCKETS = 50;
 /** Labels that the exposition sets itself. */
 const TAKEN = ['runtime', 'stage', 'worker', 'le'];
+/** `modelet_model_runs_total` counts the runs of all stages. */
+const TAKEN_NAME = 'runs_total';
 
 /**
  * Returns the description as it is kept.
@@ -21,6 +23,7 @@ const TAKEN = ['runtime', 'stage', 'worker', 'le'];
  */
 export function ruledMetric({ type, name, help, labels, buckets }: OwnMetric, known: OwnMetric | null): OwnMetric {
   if (!isName(name)) throw new TypeError(`the name of a metric ${NAME_RULE}; found ${shown(name)}`);
+  if (name === TAKEN_NAME) throw new TypeError(`the name ${name} is taken: the stage counts its runs under it`);
   if (typeof help !== 'string') throw new TypeError(`the help of ${name} must be text; found ${shown(help)}`);
   if (!Array.isArray(labels) || labels.length > MOST_LABELS || new Set(labels).size < labels.length) {
     const rule = `must be an array of at most ${MOST_LABELS} different names`;

@@ -24,6 +24,8 @@ LONGEST_VALUE = 200
 DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 # Labels that the exposition sets itself.
 TAKEN = ("runtime", "stage", "worker", "le")
+# modelet_model_runs_total counts the runs of all stages.
+TAKEN_NAME = "runs_total"
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,99}")
 NAME_RULE = "consists of letters, digits and _, begins with no digit, and has at most 100 characters"
 
@@ -228,6 +230,8 @@ def ruled(asked: Dict[str, Any]) -> Dict[str, Any]:
     name, help_text, labels = asked["name"], asked["help"], asked["labels"]
     if not _is_name(name):
         raise TypeError(f"the name of a metric {NAME_RULE}; found {_shown(name)}")
+    if name == TAKEN_NAME:
+        raise TypeError(f"the name {name} is taken: the stage counts its runs under it")
     if not isinstance(help_text, str):
         raise TypeError(f"the help of {name} must be text; found {_shown(help_text)}")
     if not isinstance(labels, (list, tuple)) or len(labels) > MOST_LABELS or len(set(labels)) < len(labels):
