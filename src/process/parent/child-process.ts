@@ -13,8 +13,11 @@ import type { EngineSlots } from '../../wire/slots/slot-lanes.ts';
 import { type ChildEvents, StartedChild, type Traffic } from './child.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 
-/** How long after the exit to read a channel on which data keeps arriving, in ms. */
-const LINGERING_CHANNEL_MS = 1000;
+/**
+ * A channel on which data keeps arriving is read so long after the exit, in ms, and for at least so many turns of the event
+ * loop: on a busy machine, more time than that passes before the first turn.
+ */
+const LINGERING = { ms: 1000, turns: 100 } as const;
 /**
  * The channel counts as empty after this many turns of the event loop in a row without data. At the exit all data is
  * there, but one turn reads only a part of it.
@@ -84,17 +87,19 @@ export class ChildProcess extends StartedChild {
     // Ends any children that the process left behind.
     if (this.#process.pid !== undefined) killGroup(this.#process.pid);
     if (this.#channelClosed) this.#bury(how);
-    else this.#buryWhenQuiet(how, this.clock.now() + LINGERING_CHANNEL_MS);
+    else this.#buryWhenQuiet(how, this.clock.now() + LINGERING.ms);
   }
 
   /** Waits for turns without data. Immediates run after the event loop has read its sockets. */
-  #buryWhenQuiet(how: string, latest: Deadline, quietTurns = 0): void {
+  #buryWhenQuiet(how: string, latest: Deadline, turns = { all: 0, quiet: 0 }): void {
     const { received } = this.channel.bytes;
     setImmediate(() => {
       if (this.#isBuried) return;
-      const turns = this.channel.bytes.received === received ? quietTurns + 1 : 0;
-      if (turns >= QUIET_TURNS || this.clock.now() >= latest) this.#bury(how);
-      else this.#buryWhenQuiet(how, latest, turns);
+      const all = turns.all + 1;
+      const quiet = this.channel.bytes.received === received ? turns.quiet + 1 : 0;
+      const lingers = all >= LINGERING.turns && this.clock.now() >= latest;
+      if (quiet >= QUIET_TURNS || lingers) this.#bury(how);
+      else this.#buryWhenQuiet(how, latest, { all, quiet });
     });
   }
 

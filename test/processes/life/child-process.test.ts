@@ -1,10 +1,12 @@
 /** A child and its parent when one cannot deal with what the other sends: the cause is told, and only the child ends. */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { type Clock, systemClock } from '../../../src/core/clock.ts';
 import type { Child, ChildEvents } from '../../../src/process/parent/child.ts';
 import { ChildProcess } from '../../../src/process/parent/child-process.ts';
 import type { ControlFrame } from '../../../src/wire/frames/frames.ts';
@@ -28,7 +30,12 @@ const BOOT: ControlFrame = {
   },
 };
 
-function start(t: TestContext, kind: 'engine' | 'worker', events: Partial<ChildEvents> = {}): Child {
+function start(
+  t: TestContext,
+  kind: 'engine' | 'worker',
+  events: Partial<ChildEvents> = {},
+  clock: Clock = systemClock,
+): Child {
   const entry = join(
     repositoryRoot,
     'dist',
@@ -44,6 +51,7 @@ function start(t: TestContext, kind: 'engine' | 'worker', events: Partial<ChildE
       env: process.env,
     },
     { onState: () => {}, onFrame: () => {}, onOutput: () => {}, ...events },
+    clock,
   );
   t.after(() => {
     child.kill(null);
@@ -79,6 +87,36 @@ test('a frame that the parent cannot handle ends the child with that cause, and 
   child.send({ type: 'ping', body: null });
   assert.equal(await causeOfDeath(child), 'cannot deal with it');
   assert.ok(seen.includes('pong'));
+});
+
+/** Blocks this process until another one has ended, which its parent has not noticed yet. */
+function blockUntilEnded(pid: number | null | undefined): void {
+  const pause = new Int32Array(new SharedArrayBuffer(4));
+  // The first of its threads may end before the others.
+  const hasEnded = (): boolean =>
+    /\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')) && readdirSync(`/proc/${pid}/task`).length === 1;
+  while (!hasEnded()) Atomics.wait(pause, 0, 0, 5);
+}
+
+test('a child whose end is noticed late, and before its last words are read, has these as its cause', {
+  skip: process.platform !== 'linux' && 'only Linux tells which processes have ended',
+}, async (t) => {
+  let now = 0;
+  // A machine on which seconds pass between two steps of this process.
+  const late: Clock = {
+    now: () => (now += 10_000),
+    at: (_at, wake) => systemClock.at(systemClock.now() + 1, wake),
+  };
+  const child = start(t, 'worker', {}, late);
+  await until('it has started', () => child.signs > 0);
+  // Node.js asks for all children that have ended when it hears of one, after it has read what had arrived before.
+  const other = spawn('sh', ['-c', 'echo here']);
+  other.stdout.on('data', () => {
+    child.send({ type: 'report', body: { state: 'ready' } });
+    blockUntilEnded(child.pid);
+  });
+  blockUntilEnded(other.pid);
+  assert.match(await causeOfDeath(child), /does not take report frames/);
 });
 
 /** Programs without the mark by which they would be found and killed with their parent. */
