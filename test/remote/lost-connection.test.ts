@@ -23,21 +23,25 @@ const IDLE: WorkerStatus = {
 
 test('a batch that waited for the connection can leave when it is back', { skip: WITHOUT_REDIS }, async (t) => {
   const redis = await Redis.start();
-  t.after(() => redis.kill());
+  const ends: (() => unknown)[] = [() => redis.kill()];
+  t.after(async () => {
+    for (const end of ends.toReversed()) await end();
+  });
   const network = await Link.to(redis.port, t);
   const { queue, ...broker } = placeOn(redis, 'registry');
   const remote: RemotePlace = { ...broker, runtime: 'remote', secret: '' };
   const definition = stage(1, { remote: { ...remote, url: `redis://127.0.0.1:${network.port}` } });
 
   const link = await BrokerLink.open({ ...broker, queue }, BATCH_LEASES, () => {});
-  t.after(() => link.close());
+  ends.push(() => link.close());
   const registry = new RemoteRegistry(link, remote);
   const served = { workers: [IDLE], pinWarnings: [], description: null, error: null, own: null };
   const report: HostReport = { host: 'machine', pid: 1, isLeaving: false, stages: { [keyOf(definition)]: served } };
   const renew = () => registry.renew({ kind: 'hosts', name: 'host', text: JSON.stringify(report) }, 'stages');
   await renew();
-  const renewal = setInterval(() => void renew(), 500);
-  t.after(() => clearInterval(renewal));
+  // The last one may find the connection closed.
+  const renewal = setInterval(() => renew().catch(() => {}), 500);
+  ends.push(() => clearInterval(renewal));
 
   let changes = 0;
   const none = (): void => {};
@@ -46,7 +50,7 @@ test('a batch that waited for the connection can leave when it is back', { skip:
     ...{ onChange: () => (changes += 1), oldestAt: () => null, keysAt: () => 0 },
   };
   const pool = new RemotePool(definition, events);
-  t.after(() => pool.close(deadlineAfter(systemClock, 1)));
+  ends.push(() => pool.close(deadlineAfter(systemClock, 1)));
   pool.start();
   await until('the stage knows the host', () => changes > 0 && pool.freeWorker('place'));
   network.heal();
