@@ -51,8 +51,8 @@
       if (!found) continue;
       const values = parts.map(({ sign, name }, index) => {
         const value = found[index + 1];
-        const part = sign === '@' ? translate(`@${value}`) : null;
-        return [name, part ?? (sign === '*' || sign === '@' ? translate(value) : null) ?? value];
+        if (sign === '@') return [name, translate(`@${value}`) ?? translate(value) ?? value];
+        return [name, sign === '*' ? (translate(value) ?? value) : value];
       });
       const named = Object.fromEntries(values);
       return said.replaceAll(/\{(\w+)\}/g, (_all, name) => named[name]);

@@ -4,10 +4,9 @@
  * before the stage when the dialog is saved.
  */
 import { workersOf } from './cpu-picker.js';
-import { nearest } from './new-pipeline/canvas.js';
+import { batcherOf } from './new-pipeline/canvas.js';
 
 const ADDRESS = 'modelets/stages/measure';
-const BATCHER = 'modelet-batcher';
 const FIELDS = ['rate', 'goal', 'size', 'workers'];
 const COLUMNS = ['batch', 'runMs', 'itemMs', 'p50', 'p99'];
 /** Below this part of the rate, requests wait longer and longer. */
@@ -41,10 +40,6 @@ const PANEL = `
 
 /** A figure with two digits, or all those of a whole number. */
 const figure = (value) => window.modelet.figures.figure(value);
-
-function batcherOf(node) {
-  return nearest(node, 'source').find(({ type }) => type === BATCHER) ?? null;
-}
 
 const linesOf = (text) =>
   text

@@ -2,7 +2,7 @@
  * Actions on a stage that is drawn: *Add an endpoint to this stage* and *Put a batcher before this stage*, also in the menu of
  * the canvas. Call `add` once.
  */
-import { addNodes, commit, nearest, neighbours, widthOf } from './canvas.js';
+import { addNodes, batcherOf, commit, neighbours, widthOf } from './canvas.js';
 import { freePath } from './form.js';
 import { nodeWidth } from './layout.js';
 
@@ -17,9 +17,6 @@ const text = (key, values) =>
 
 const linksInto = (node) => RED.nodes.filterLinks({ target: node });
 const linksFrom = (node) => RED.nodes.filterLinks({ source: node });
-
-/** Returns the batcher that sends to a stage. */
-const batcherOf = (stage) => nearest(stage, 'source').find(({ type }) => type === 'modelet-batcher');
 
 function isBehind(node, type) {
   const seen = new Set();

@@ -33,6 +33,11 @@ export function nearest(node, side, passed = new Set()) {
   });
 }
 
+/** Returns the batcher that sends to a stage; null without one. */
+export function batcherOf(stage) {
+  return nearest(stage, 'source').find(({ type }) => type === 'modelet-batcher') ?? null;
+}
+
 /** Returns a tab on which nodes may be put, and the events that made it: that which is shown, if it can be changed. */
 export function openTab() {
   const active = RED.workspaces.active();

@@ -380,9 +380,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   /** Picks a live worker as the probe, or starts one. */
   #tryProbe(): void {
     this.#probes += 1;
-    const { serving } = this.#roster;
+    const [serving, ready] = [this.#roster.serving, this.#ready];
     const inTurn = serving[this.#probes % serving.length] as SupervisedWorker<T>;
-    const ready = this.#ready;
     const probe = ready.find(({ load }) => load === 0) ?? ready[0] ?? inTurn;
     this.#probe = probe;
     this.#eligible = [probe];
