@@ -17,6 +17,8 @@ const LANES_BESIDE = 2;
 const TIMEOUT_MS = 600_000;
 /** Longer than the runtime takes to answer what has expired. */
 const ANSWER_MS = 2 * TIMEOUT_MS;
+/** A server of Node.js closes a connection from which it has read no head for so long, also if it was too busy to read. */
+const UNREAD_MS = 60_000;
 
 export type NodeRedFault = Fault<NodeRedBed>;
 
@@ -120,9 +122,10 @@ export class NodeRedBed implements Bed {
 
   /**
    * One request, on a separate connection, and how it ended: `connection lost` where no answer came. A connection
-   * that is kept may be closed by the server just when the next request is sent.
+   * that is kept may be closed by the server just when the next request is sent. Posts anew what was never read.
    */
   post(path: string, body: object): Promise<Reply> {
+    const startedAt = performance.now();
     return new Promise((resolve) => {
       const headers = { 'Content-Type': 'application/json' };
       const options = { method: 'POST', agent: false, headers, timeout: ANSWER_MS };
@@ -135,7 +138,11 @@ export class NodeRedBed implements Bed {
         response.on('end', () => resolve(replyOf(response.statusCode, text)));
       });
       sent.on('timeout', () => sent.destroy(new Error('no answer')));
-      sent.on('error', ({ message }) => resolve({ code: message === 'no answer' ? message : 'connection lost' }));
+      sent.on('error', ({ message }) => {
+        if (message === 'no answer') resolve({ code: message });
+        else if (performance.now() - startedAt >= UNREAD_MS) resolve(this.post(path, body));
+        else resolve({ code: 'connection lost' });
+      });
       sent.end(JSON.stringify(body));
     });
   }
