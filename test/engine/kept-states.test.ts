@@ -4,8 +4,12 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
+import { itemKeyOf } from '../../src/core/text.ts';
 import { type KeptState, KeptStates } from '../../src/runtime/engine/keys/kept-states.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { snapshotOf } from '../../src/wire/frames/key-snapshots.ts';
 import { folderFor } from '../fixtures/folder.ts';
+import { stage as planned, Rig, route } from './rig.ts';
 
 function stage(id: string, modelet: object = {}): StageDefinition {
   const keyed = { keyBy: 'topic', keyIdleMs: 60_000, keySnapshotMb: 1, ...modelet };
@@ -73,4 +77,28 @@ test('a file that cannot be read or written costs the states of its stage, and t
   assert.deepEqual(nowhere.take(stage('a')), []);
   assert.match(warnings.join(), /^the states of keys end with this process: /);
   assert.equal(warnings.length, 1);
+});
+
+test('a stage that was dropped writes no states into the file of its successor, which a deploy brings back while it closes', async (t) => {
+  const folder = join(folderFor(t), 'runtime');
+  const rig = new Rig(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, folder);
+  const plain = planned(1);
+  const keyed = { ...plain, modelet: { ...plain.modelet, keyBy: 'topic', keySnapshotMb: 1 } };
+  const plan = { stages: [keyed], routes: [route(1, [1])] };
+  await rig.apply(plan);
+  const first = rig.pool(1);
+  first.leaves = () => snapshotOf({ codec: CODEC.json, bytes: Buffer.from('1') });
+  await rig.submit([1], { key: itemKeyOf('a')?.hash ?? 0, meta: Buffer.from('{"key":"a"}') });
+  first.answer();
+  let ended = (): void => {};
+  first.close = () =>
+    new Promise((resolve) => {
+      ended = resolve;
+    });
+  await rig.apply({ stages: [], routes: [] });
+  await rig.apply(plan);
+  ended();
+  await rig.turn();
+  const next = new KeptStates(folder, () => {});
+  assert.deepEqual(next.take(keyed), [], 'this engine is killed');
 });

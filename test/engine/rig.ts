@@ -76,8 +76,8 @@ export class Rig {
   /** Bytes of unread outcomes. */
   unsent = 0;
 
-  /** @param limits most bytes of one payload, and of all */
-  constructor(...limits: [] | [payload: number, all: number]) {
+  /** @param limits most bytes of one payload, and of all; and the folder that keeps the states of keys */
+  constructor(...limits: [payload?: number, all?: number, states?: string]) {
     this.engine = new Engine(
       (definition, events) => {
         const pool = new FakePool(definition, events, this.clock);

@@ -211,8 +211,12 @@ export class Engine {
   async close(deadline: Deadline): Promise<void> {
     this.#router.cancelParts();
     this.#router.cancelCopies();
-    const stages = [...this.#stages.values(), ...this.#leaving, ...this.#closing];
-    await Promise.all(stages.map((stage) => stage.close(deadline)));
+    const present = [...this.#stages.values()].map(async (stage) => {
+      await stage.close(deadline);
+      stage.keepStates();
+    });
+    const dropped = [...this.#leaving, ...this.#closing].map((stage) => stage.close(deadline));
+    await Promise.all([...present, ...dropped]);
   }
 
   #place(definition: StageDefinition): void {

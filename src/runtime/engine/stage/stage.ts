@@ -158,6 +158,10 @@ export class Stage implements RouteStage {
     this.#former.stop();
     this.#queue.keys?.stop();
     await this.#pools.close(deadline);
+  }
+
+  /** Keeps the states of the keys for the next engine. A stage that a deploy dropped must not: it may be there again. */
+  keepStates(): void {
     this.#queue.keepStates(this.#definition);
   }
 
