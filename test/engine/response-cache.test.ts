@@ -259,6 +259,22 @@ test('a hit waits in the queue while the next stage is full, and then needs no r
   assert.deepEqual(rig.pool(1).held(), []);
 });
 
+test('a hit that waited for the next stage goes on while all workers of its stage are busy', async () => {
+  const rig = new Rig();
+  const stages = [stage(1, caching()), stage(2, { capacity: 1 })];
+  await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [1])] });
+  await ask(rig, [1], '1');
+  rig.pool(1).answer();
+  await rig.turn();
+  await ask(rig, [2, 3], '1');
+  await ask(rig, [4], '2', { routeRef: 2 });
+  assert.deepEqual([rig.pool(1).held(), rig.queueOf(1)], [[[4]], 1]);
+  rig.pool(2).answer();
+  await rig.turn();
+  assert.deepEqual([rig.queueOf(1), rig.queueOf(2)], [0, 1]);
+  assert.deepEqual(counts(rig), [2, 2, 0]);
+});
+
 test('a hit that waits when the modelet changes gets a result of the new one', async () => {
   const rig = new Rig();
   const plan = (revision: string): Parameters<Rig['apply']>[0] => ({

@@ -31,6 +31,8 @@ export class SingleFlight {
   #cache: ResponseCache | null;
   /** Runs that requests may join and whose results are kept, by key. */
   readonly #open: Map<string, CoalescedRun> = new Map();
+  /** Whether a queued request may wait only for room in front of the next stage: its result is kept. */
+  #holdsBack = false;
 
   constructor(stage: number, settings: CacheSettings, host: StageHost, queue: StageQueue, meter: StageMeter) {
     this.#stage = stage;
@@ -71,7 +73,10 @@ export class SingleFlight {
     if (!lookup || !this.#cache) return false;
     const kept = this.#cache.get(lookup.key);
     if (kept) {
-      if (!this.#host.router.mayLeave(request)) return false;
+      if (!this.#host.router.mayLeave(request)) {
+        this.#holdsBack = true;
+        return false;
+      }
       this.#count(request, 'hit');
       this.#queue.remove(request);
       this.#answer(request, { ok: true, payload: kept }, [this.#saved(request, 'hit')]);
@@ -84,6 +89,13 @@ export class SingleFlight {
     this.#queue.remove(request);
     run.join(request);
     return true;
+  }
+
+  /** Answers queued requests that need no worker, until the next stage has no room for one. */
+  serveHeldBack(): void {
+    if (!this.#holdsBack) return;
+    this.#holdsBack = false;
+    for (const request of this.#queue) if (!this.serves(request) && this.#holdsBack) break;
   }
 
   /**

@@ -195,6 +195,7 @@ export class Stage implements RouteStage {
   #pump(): void {
     const hadRoom = this.hasRoom;
     for (const item of this.#sweepLate()) this.#host.router.fail(item, expired(this.name));
+    this.#singleFlight?.serveHeldBack();
     this.#former.renew();
     if (this.#queue.length > 0) this.#pools.present.wake?.();
     const { keys } = this.#queue;
