@@ -284,7 +284,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #resize(count: number): void {
     const added = this.#roster.resize(count);
     this.#factory.keep(count);
-    if (this.#circuit.tag === 'closed') for (const worker of added) worker.process.start();
+    if (this.#circuit.tag === 'closed' && !this.#factory.refusal) for (const worker of added) worker.process.start();
     if (this.#probe && !this.#roster.serves(this.#probe)) this.#tryProbe();
     this.#events.onChange();
   }
