@@ -279,6 +279,29 @@ test('the lock of a process that has died is taken away when it stays as it is',
   assert.equal(existsSync(join(cache.folder, '.lock')), false);
 });
 
+test('a process whose folder another has taken over leaves the lock of the other alone', async () => {
+  const [asleep, clock] = [new FakeClock(), new FakeClock()];
+  const [{ signal }, file] = [new AbortController(), join(cache.folder, '.lock')];
+  const first = await FolderLock.take(cache.folder, signal, asleep);
+  // The machine sleeps, but for the other process, which may be on another machine.
+  let second: FolderLock | undefined;
+  void FolderLock.take(cache.folder, signal, clock).then((lock) => {
+    second = lock;
+  });
+  for (let turns = 0; !second && turns < 10_000; turns += 1) {
+    await new Promise(setImmediate);
+    clock.advance(100);
+  }
+  const taken = readFileSync(file, 'utf8');
+  asleep.advance(60_000);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(readFileSync(file, 'utf8'), taken);
+  await first.release();
+  assert.equal(existsSync(file), true, 'the second has the folder');
+  await second?.release();
+  assert.equal(existsSync(file), false);
+});
+
 test('modelet serve --install downloads the models of stages that are not there', async () => {
   const userDir = join(folder, 'user');
   mkdirSync(userDir);

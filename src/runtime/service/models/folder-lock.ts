@@ -43,7 +43,7 @@ export class FolderLock {
 
   async release(): Promise<void> {
     this.#timer?.cancel();
-    await rm(this.#file, { force: true });
+    if (await this.#isOwn()) await rm(this.#file, { force: true });
   }
 
   get #content(): string {
@@ -62,11 +62,20 @@ export class FolderLock {
 
   #renew(): void {
     this.#timer = this.#clock.at(this.#clock.now() + RENEW_MS, () => {
-      this.#renewals += 1;
-      // Not if the file has gone. Without room on the disk the download fails by itself.
-      writeFile(this.#file, this.#content, { flag: 'r+' }).catch(() => {});
+      void this.#writeAnew();
       this.#renew();
     });
+  }
+
+  async #writeAnew(): Promise<void> {
+    this.#renewals += 1;
+    // Not if the file has gone. Without room on the disk the download fails by itself.
+    if (await this.#isOwn()) await writeFile(this.#file, this.#content, { flag: 'r+' }).catch(() => {});
+  }
+
+  /** Another process takes over the folder of a machine that has slept for a while, for example. */
+  async #isOwn(): Promise<boolean> {
+    return (await this.#read()).startsWith(this.#owner);
   }
 
   async #read(): Promise<string> {
