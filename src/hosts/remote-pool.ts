@@ -201,8 +201,21 @@ export class RemotePool implements StagePool {
     const state = this.#state;
     this.#state = { tag: 'closing' };
     if (state.tag !== 'serving') return;
-    await state.registry.remove('stages', this.#key).catch(() => {});
+    await this.#withdrawn(state, deadline);
     for (const sent of this.#allSent.toReversed()) await sent.close();
+  }
+
+  /** Withdraws the stage from the registry, by the deadline. The entry of a broker that cannot be reached ends by itself. */
+  async #withdrawn({ link, registry }: Connected, deadline: Deadline): Promise<void> {
+    if (!link.isReady) return;
+    await new Promise<void>((resolve) => {
+      const late = this.#clock.at(deadline, resolve);
+      const done = (): void => {
+        late.cancel();
+        resolve();
+      };
+      registry.remove('stages', this.#key).then(done, done);
+    });
   }
 
   /**

@@ -11,6 +11,8 @@ import { RemotePool } from '../../src/hosts/remote-pool.ts';
 import type { PoolEvents } from '../../src/runtime/engine/pools/pool.ts';
 import type { Item } from '../../src/runtime/engine/stage/item.ts';
 import { stage } from '../engine/rig.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { Link } from '../fixtures/link.ts';
 import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
@@ -20,6 +22,14 @@ const IDLE: WorkerStatus = {
   ...{ index: 0, pid: 1, state: 'ready', cpus: null, busy: false, running: 0, restarts: 0, error: null },
   ...{ rssBytes: 1, cpuMs: 1, gauges: {} },
 };
+
+function eventsOf(onChange: () => void): PoolEvents<Item> {
+  const none = (): void => {};
+  return {
+    ...{ onPart: none, onReply: none, onLost: none, onEnded: none, onOwnMetrics: none, onKeysLost: none, onLog: none },
+    ...{ onChange, oldestAt: () => null, keysAt: () => 0 },
+  };
+}
 
 test('a batch that waited for the connection can leave when it is back', { skip: WITHOUT_REDIS }, async (t) => {
   const redis = await Redis.start();
@@ -44,12 +54,10 @@ test('a batch that waited for the connection can leave when it is back', { skip:
   ends.push(() => clearInterval(renewal));
 
   let changes = 0;
-  const none = (): void => {};
-  const events: PoolEvents<Item> = {
-    ...{ onPart: none, onReply: none, onLost: none, onEnded: none, onOwnMetrics: none, onKeysLost: none, onLog: none },
-    ...{ onChange: () => (changes += 1), oldestAt: () => null, keysAt: () => 0 },
-  };
-  const pool = new RemotePool(definition, events);
+  const pool = new RemotePool(
+    definition,
+    eventsOf(() => (changes += 1)),
+  );
   ends.push(() => pool.close(deadlineAfter(systemClock, 1)));
   pool.start();
   await until('the stage knows the host', () => changes > 0 && pool.freeWorker('place'));
@@ -58,4 +66,24 @@ test('a batch that waited for the connection can leave when it is back', { skip:
   const known = changes;
   await until('the stage is told', () => changes > known && pool.freeWorker('place'));
   assert.equal(pool.health.tag, 'ready');
+});
+
+test('a stage whose broker cannot be reached closes at once', async () => {
+  const clock = new FakeClock();
+  const { queue: _, ...broker } = placeOn({ url: `redis://127.0.0.1:${await freePort()}` }, 'registry');
+  const pool = new RemotePool(
+    stage(1, { remote: { ...broker, runtime: 'remote', secret: '' } }),
+    eventsOf(() => {}),
+    clock,
+  );
+  pool.start();
+  await until('the stage tells why', () => {
+    clock.advance(2000);
+    return pool.health.tag === 'failed' && pool.health.error.message.startsWith('the broker is unreachable');
+  });
+  let isClosed = false;
+  void pool.close(clock.now() + 5000).then(() => {
+    isClosed = true;
+  });
+  await until('it has closed, without a wait', () => isClosed);
 });
