@@ -1,12 +1,14 @@
 /** The waiting room of a durable gate: claims what the budget admits, and no item is lost whatever the store does. */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import type { Node } from 'node-red';
 import { DEFAULT_LIMITS } from '../../src/config/compile.ts';
+import { wallTime } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import { type StorePlace, storeMessage } from '../../src/gate/node-red/durable/durable-request.ts';
 import type { OpenGate } from '../../src/gate/node-red/gate-request.ts';
 import { MessageLeases } from '../../src/gate/node-red/message-leases.ts';
+import type { QueueItem } from '../../src/gate/store/work-queue.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { idsOf, item, items, NO_SQLITE } from './bed.ts';
@@ -17,6 +19,10 @@ const LOST_WORKER = { end: { kind: 'failed' }, error: new ModeletError('worker_l
 async function counts(bed: RoomBed): Promise<number[]> {
   const { ready, leased, delayed, dead } = await bed.queue.stats();
   return [ready + delayed, leased, dead];
+}
+
+function sized(id: string, size: number, more: Partial<QueueItem> = {}): QueueItem {
+  return item(id, { payload: { codec: CODEC.bytes, bytes: Buffer.alloc(size) }, ...more });
 }
 
 describe('a durable waiting room', { skip: NO_SQLITE }, () => {
@@ -191,11 +197,59 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(await counts(bed), [0, 3, 0]);
   });
 
+  describe('an item at the head, which the gate has no room for', () => {
+    async function headOf(t: TestContext, head: Partial<QueueItem> = {}): Promise<RoomBed> {
+      const bed = new RoomBed(t, { unit: 'bytes', maxSys: '100' });
+      await bed.store(sized('a', 60));
+      await bed.store(sized('head', 50, head), sized('c', 10));
+      assert.deepEqual([bed.ids, await counts(bed)], [['a'], [1, 2, 0]]);
+      return bed;
+    }
+
+    test('is flushed with the others', async (t) => {
+      const bed = await headOf(t);
+      await bed.room.flush();
+      await bed.settled();
+      assert.deepEqual(bed.ids, ['a', 'head', 'c']);
+    });
+
+    test('is dropped with the others', async (t) => {
+      const bed = await headOf(t);
+      await bed.room.drop();
+      assert.deepEqual(bed.refused, [
+        { id: 'head', code: 'dropped' },
+        { id: 'c', code: 'dropped' },
+      ]);
+      await bed.end('a');
+      assert.deepEqual([bed.ids, await counts(bed)], [['a'], [0, 0, 0]]);
+    });
+
+    test('is refused at its deadline', async (t) => {
+      const bed = await headOf(t, { deadline: wallTime() + 60_000 });
+      await bed.advance(50_000);
+      assert.deepEqual(bed.refused, []);
+      await bed.advance(10_000);
+      assert.deepEqual(bed.refused, [{ id: 'head', code: 'deadline_exceeded' }]);
+      assert.deepEqual(bed.ids, ['a', 'c'], 'the next one has room');
+    });
+
+    test('does not go when its claim was lost: another process may have it', async (t) => {
+      const bed = await headOf(t);
+      bed.gate.control('close');
+      bed.failing = new Error('no extension comes through');
+      await bed.advance(40_000);
+      bed.failing = null;
+      await bed.advance(20_000);
+      bed.gate.control('auto');
+      await bed.settled();
+      const attempts = bed.admitted.map(({ claim: { id, attempt } }) => `${id} ${attempt}`);
+      assert.equal(attempts.includes('head 1'), false, attempts.join());
+    });
+  });
+
   test('counted in bytes, an item that does not fit waits at the head and blocks those behind it', async (t) => {
     const bed = new RoomBed(t, { unit: 'bytes', maxSys: '100' });
-    const large = (id: string, size: number): ReturnType<typeof item> =>
-      item(id, { payload: { codec: CODEC.bytes, bytes: Buffer.alloc(size) } });
-    await bed.store(large('a', 60), large('b', 50), large('c', 10), large('d', 500));
+    await bed.store(sized('a', 60), sized('b', 50), sized('c', 10), sized('d', 500));
     assert.deepEqual(bed.ids, ['a']);
     await bed.end('a');
     assert.deepEqual(bed.ids, ['a', 'b', 'c']);

@@ -5,6 +5,8 @@
  *   claiming  asks the store as long as there is room       -> idle | closed
  *   closed
  */
+import { type Clock, type Timer, wallTime } from '../../../core/clock.ts';
+import { asError } from '../../../core/errors.ts';
 import type { Gate } from '../../gate.ts';
 import type { Lease } from '../../leases.ts';
 import type { Claim } from '../../store/work-queue.ts';
@@ -29,19 +31,23 @@ export const AT_ONCE = 64;
 export class DurablePump {
   readonly #gate: Gate;
   readonly #work: PumpWork;
+  readonly #clock: Clock;
   readonly #leaveGate: () => void;
   #state: 'idle' | 'claiming' | 'closed' = 'idle';
   /** Whether the store may have items to claim. */
   #more = true;
   #mayHaveExpired = true;
-  /** A claimed item that waits until the gate has room for its cost. */
+  /** A claimed item that waits until the gate has room for its cost. Written by `#hold` and `takeHead`. */
   #head: Claim | null = null;
+  /** Fires at the head's deadline, which the store ends only for items that are not claimed. */
+  #headTimer: Timer | null = null;
   /** Number of items that may pass regardless of the budget, after a flush. */
   #free = 0;
 
-  constructor(gate: Gate, work: PumpWork) {
+  constructor(gate: Gate, work: PumpWork, clock: Clock) {
     this.#gate = gate;
     this.#work = work;
+    this.#clock = clock;
     this.#leaveGate = gate.admission.onRoom(() => void this.#run());
   }
 
@@ -57,14 +63,24 @@ export class DurablePump {
     this.wake();
   }
 
-  /** Lets the next `count` items pass regardless of the budget. */
+  /** Lets the next `count` items of the store pass regardless of the budget, and a claimed item that waits. */
   release(count: number): void {
-    this.#free = count;
+    this.#free = count + (this.#head ? 1 : 0);
     this.wake();
+  }
+
+  /** Returns the claimed item that waits, for the caller to end. @param only if it is this item; null: whichever it is */
+  takeHead(only: Claim | null = null): Claim | null {
+    const head = this.#head;
+    if (only !== null && only !== head) return null;
+    this.#headTimer?.cancel();
+    this.#head = null;
+    return head;
   }
 
   close(): void {
     this.#state = 'closed';
+    this.#headTimer?.cancel();
     this.#leaveGate();
   }
 
@@ -105,28 +121,39 @@ export class DurablePump {
 
   /** Claims one item and admits it if it fits. Its cost is known only after the claim, so it may wait as the head. */
   async #claimOne(): Promise<boolean> {
-    const head = this.#head ?? (await this.#claimHead());
+    if (!this.#head) await this.#claimHead();
+    const head = this.#head;
     if (!head) return false;
     try {
       const lease = this.#takeLease(this.#work.costOf(head));
       if (!lease) return false;
-      this.#head = null;
+      this.takeHead();
       this.#work.admit(head, lease);
     } catch (thrown) {
-      this.#head = null;
+      this.takeHead();
       await this.#work.reject(head, thrown as Error);
     }
     return this.#isClaiming();
   }
 
-  async #claimHead(): Promise<Claim | null> {
-    if (this.#gate.admission.room() <= 0 && this.#free === 0) return null;
+  async #claimHead(): Promise<void> {
+    if (this.#gate.admission.room() <= 0 && this.#free === 0) return;
     this.#more = false;
     const [claim] = await this.#claim(1);
-    if (!claim || !this.#isClaiming()) return null;
+    if (!claim || !this.#isClaiming()) return;
     this.#more = true;
+    this.#hold(claim);
+  }
+
+  #hold(claim: Claim): void {
     this.#head = claim;
-    return claim;
+    const { deadline } = claim;
+    if (deadline === null) return;
+    const at = this.#clock.now() + deadline - wallTime();
+    this.#headTimer = this.#clock.at(at, () => {
+      if (!this.takeHead(claim)) return;
+      this.#work.expire(claim).catch((thrown: unknown) => this.#work.onTrouble(asError(thrown)));
+    });
   }
 
   async #claimExpired(): Promise<void> {

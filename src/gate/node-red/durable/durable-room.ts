@@ -21,7 +21,7 @@ import type {
 import type { RequestEnd } from '../message-leases.ts';
 import { Batches } from './durable-batches.ts';
 import { Claims } from './durable-claims.ts';
-import { AT_ONCE, DurablePump } from './durable-pump.ts';
+import { AT_ONCE, DurablePump, type PumpWork } from './durable-pump.ts';
 import { type DeliveryVerdict, deliveryVerdictOn, failedVerdict, verdictOnSilence } from './durable-verdict.ts';
 import { DurableView } from './durable-view.ts';
 
@@ -85,7 +85,7 @@ export class DurableRoom {
       onTime: () => this.#pump.wakeForExpiry(),
       onTrouble: (error) => outlet.onTrouble(error),
     });
-    this.#pump = new DurablePump(gate, {
+    const work: PumpWork = {
       claim: (max, expired) => this.#claim(max, expired),
       costOf: (claim) => outlet.costOf(claim),
       countsRequests: () => this.#config.unit === 'requests',
@@ -97,7 +97,8 @@ export class DurableRoom {
         outlet.onTrouble(error);
         this.#view.retry();
       },
-    });
+    };
+    this.#pump = new DurablePump(gate, work, clock);
     this.#leaveGate = gate.admission.onEnded((_, lease) => this.#expired(lease.id));
     this.#pump.wake();
     void this.#view.look();
@@ -140,9 +141,12 @@ export class DurableRoom {
   /** Refuses all claimable items with `dropped`. */
   async drop(): Promise<void> {
     const error = this.#error('dropped', 'was told by a message to drop it');
-    for (let claims = await this.#claim(AT_ONCE, false); claims.length > 0; ) {
+    const next = async (): Promise<readonly Claim[]> => {
+      const head = this.#pump.takeHead();
+      return head ? [head] : this.#claim(AT_ONCE, false);
+    };
+    for (let claims = await next(); claims.length > 0; claims = await next()) {
       await Promise.all(claims.map((claim) => this.#refuse(claim, 'dropped', error)));
-      claims = await this.#claim(AT_ONCE, false);
     }
   }
 
@@ -229,6 +233,7 @@ export class DurableRoom {
 
   /** Drops a run whose lease in the store has ended. The item is claimed again; this attempt's outcome is ignored. */
   #lost(claim: Claim): void {
+    this.#pump.takeHead(claim);
     for (const [leaseId, running] of [...this.#runs]) {
       if (running === claim) this.#endRun(leaseId, { kind: 'lost' });
     }
