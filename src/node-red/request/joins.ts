@@ -4,7 +4,7 @@
  */
 import type { Node } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
-import { asModeletError, ModeletError } from '../../core/errors.ts';
+import { ModeletError } from '../../core/errors.ts';
 import type { PlannedJoin } from '../../flow/joins.ts';
 import { branchesBehind } from '../../flow/walk.ts';
 import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../runtime/desk/gathers.ts';
@@ -17,10 +17,9 @@ import {
   continueTrace,
   type Done,
   forgetError,
-  keepingClient,
   type ModeletTrace,
   type PipelineMessage,
-  sendFrom,
+  sendAlong,
   withGather,
 } from './messages.ts';
 
@@ -219,13 +218,11 @@ export class Joins {
       this.#fail(id, held, trace, flowsChanged());
       return;
     }
-    try {
-      forgetError(msg);
-      msg.payload = payload;
-      keepingClient(msg, () => sendFrom(node, [msg, null]));
-    } catch (thrown) {
-      // Node-RED cannot clone the message for a second wire.
-      this.#fail(id, held, trace, asModeletError(thrown, 'modelet_failed'));
+    forgetError(msg);
+    msg.payload = payload;
+    const error = sendAlong(node, msg, 'modelet_failed');
+    if (error) {
+      this.#fail(id, held, trace, error);
       return;
     }
     held.leases.leave();

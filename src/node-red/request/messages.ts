@@ -218,12 +218,48 @@ export function writeError(
   return info;
 }
 
-/** Sends messages from a node, with the cast that Node-RED's types need. @param messages by output */
-export function sendFrom(node: Node, messages: readonly (object | null)[]): void {
-  node.send([...messages] as NodeMessage[]);
+/**
+ * Sends messages from a node. Node-RED sends the first on before it clones it for a second wire. If that fails, nobody gets
+ * the message, so that the caller may end it in another way.
+ * @param messages one, several or none for each output
+ * @throws Node-RED's error if it cannot clone a message
+ */
+export function sendFrom(node: Node, messages: readonly (object | readonly object[] | null)[]): void {
+  const { wires } = node as Node & { readonly wires: readonly (readonly string[])[] };
+  const deliveries = messages.map((sent, output) => [sent ?? []].flat().length * (wires[output]?.length ?? 0));
+  if (deliveries.reduce((sum, count) => sum + count, 0) < 2) {
+    node.send([...messages] as NodeMessage[]);
+    return;
+  }
+  const copies: object[] = [];
+  const copyOf = (message: object): object => {
+    copies.push({ ...message });
+    return copies.at(-1) as object;
+  };
+  const sent = messages.map((one) => (one === null ? null : Array.isArray(one) ? one.map(copyOf) : copyOf(one)));
+  try {
+    node.send(sent as NodeMessage[]);
+  } catch (thrown) {
+    for (const copy of copies) withdraw(copy);
+    throw thrown;
+  }
 }
 
-/** Runs `act`. If Node-RED fails to clone the message in it, restores the `req` and `res` that Node-RED removed. */
+/** Has the delivery of a message fail that Node-RED has queued: it reads the id of each message that it delivers. */
+function withdraw(message: { _msgid?: string }): void {
+  const { _msgid: id } = message;
+  const shared = { configurable: true, enumerable: true };
+  Object.defineProperty(message, '_msgid', {
+    ...shared,
+    get: () => {
+      throw new Error('the message is not delivered, because it cannot be cloned for the other wires of its node');
+    },
+  });
+  // Behind the delivery. A node that Node-RED calls without a queue (runtimeSyncDelivery) has the message already.
+  setImmediate(() => Object.defineProperty(message, '_msgid', { ...shared, value: id, writable: true }));
+}
+
+/** Runs `act`, which clones the message. If that fails, restores the `req` and `res` that Node-RED removed. */
 export function keepingClient(msg: PipelineMessage, act: () => void): void {
   const { req, res } = msg as { req?: unknown; res?: unknown };
   try {
@@ -234,13 +270,10 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
   }
 }
 
-/**
- * Sends a message along the first output of a node. Returns the error if Node-RED cannot clone the message for a second
- * wire; the node on the first wire may get it nevertheless.
- */
+/** Sends a message along the first output of a node. Returns the error if Node-RED cannot clone it for a second wire. */
 export function sendAlong(node: Node, msg: PipelineMessage, otherwise: ErrorCode): ModeletError | null {
   try {
-    keepingClient(msg, () => sendFrom(node, [msg, null]));
+    sendFrom(node, [msg, null]);
     return null;
   } catch (thrown) {
     return asModeletError(thrown, otherwise);

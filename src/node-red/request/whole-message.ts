@@ -20,7 +20,7 @@ import { stageAt } from '../../flow/graph.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedRoute, WholeMessageTerms } from '../deploy/deployment.ts';
 import { flowsChanged, type RequestContext } from './context.ts';
-import { forgetError, keepingClient, type PipelineMessage, sendFrom, writeValue } from './messages.ts';
+import { forgetError, type PipelineMessage, sendFrom, writeValue } from './messages.ts';
 
 /** Properties that the code has anyway, or that belong to the pipeline. */
 const APART: ReadonlySet<string> = new Set(['payload', '_msgid', 'modelet']);
@@ -161,7 +161,7 @@ export class WholeMessage {
       return messages.length > 1 ? messages : (messages[0] ?? null);
     });
     this.hasSent = true;
-    keepingClient(this.#msg, () => sendFrom(this.#node, sent));
+    sendFrom(this.#node, sent);
   }
 
   /** @param takes whether the message that came may be changed, because the code has ended */

@@ -74,7 +74,8 @@ const nodeRed = useNodeRed({
         'msg.payload = { get broken() { throw new Error("broken getter"); } }; return msg;',
         'collect uncloned',
       ),
-      collector('collect uncloned', ['answer', 'failure']),
+      collector('collect uncloned', ['first wire', 'answer']),
+      sink('first wire'),
       ...endpoint('/miswritten', 'miswrite'),
       stage('miswrite', MISWRITES, 'collector /miswritten'),
       ...endpoint('/path', 'paths'),
@@ -154,8 +155,12 @@ describe('values that cannot be sent', () => {
   }
 
   test('a value that Node-RED cannot clone for the second wire of a collector fails, and its client hears it', async () => {
+    const first = nodeRed.inputs('first wire');
     const answer = await nodeRed.post('/uncloned', {}, { signal: AbortSignal.timeout(20_000) });
     assert.deepEqual([answer.status, await codeOf(answer)], [500, 'modelet_failed']);
+    const refused = /not delivered, because it cannot be cloned/;
+    await until('the delivery along the first wire has failed', () => nodeRed.logs.some((line) => refused.test(line)));
+    assert.deepEqual(first, []);
   });
 
   test('refused values harm no process', assertUnharmed);
