@@ -60,6 +60,10 @@ function flows(): FlowNode[] {
     httpOut('answers'),
     stage('job', held.code('{ doubled: input.n * 2 }'), 'job done'),
     collector('job done', []),
+    // What cannot be stored is left out, and cannot be cloned for the second wire of the receipt either.
+    httpIn('odd in', '/odd', 'add a handle'),
+    func('add a handle', "msg.handle = { get broken() { throw new Error('no'); } }; return msg;", 'odd'),
+    dispatchGate('odd', 'job', ['answers', 'one errors'], DURABLE),
   ];
 }
 
@@ -154,6 +158,13 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     assert.deepEqual(await ask(id), [200, { id, state: 'done', result: { doubled: 42 } }]);
     assert.equal((await ask('nobody'))[0], 404);
     assert.equal((await ask('%20'))[0], 422);
+  });
+
+  test('answers 202 also if the receipt cannot be cloned for its second wire', async () => {
+    const posted = await red.post('/odd', { n: 1 }, { signal: AbortSignal.timeout(20_000) });
+    assert.equal(posted.status, 202);
+    const { id } = (await posted.json()) as { id: string };
+    assert.equal(posted.headers.get('location'), `/odd/${id}`);
   });
 
   test('a full store answers 429', async () => {

@@ -8,6 +8,7 @@ import { withoutTrailing } from '../../../core/text.ts';
 import { textForClient } from '../../../http/client-text.ts';
 import type { RequestContext } from '../../../node-red/request/context.ts';
 import { refuse } from '../../../node-red/request/error-exit.ts';
+import { logFault } from '../../../node-red/log.ts';
 import { type Done, type PipelineMessage, sendFrom } from '../../../node-red/request/messages.ts';
 import { decodePayload } from '../../../wire/codec/codec.ts';
 import { type ItemResult, isItemId } from '../../store/work-queue.ts';
@@ -70,8 +71,12 @@ export function answerFrom(context: RequestContext, gate: string, msg: PipelineM
   const node = context.live.get(gate)?.node;
   if (node && context.deployment().nodes.get(gate)?.handler?.kind === 'output') {
     Object.assign(msg, { statusCode, payload, headers: { ...msg.headers, ...headers } });
-    sendFrom(node, [null, msg]);
-    return;
+    try {
+      sendFrom(node, [null, msg]);
+      return;
+    } catch (thrown) {
+      logFault(context.RED, 'an answer could not be handed on', thrown);
+    }
   }
   const response = msg.res?._res;
   if (!response || response.headersSent || response.destroyed) return;
