@@ -115,7 +115,11 @@ export class Sockets {
       const session: SocketSession = new SocketSession(web, {
         clock: this.#clock,
         heartbeatMs: spec.parts?.stream?.heartbeatMs ?? 0,
-        ask: (body, isBinary) => ask({ server, request, socket, head, endpoint }, body, isBinary),
+        // A deploy may have given the path another endpoint.
+        ask: (body, isBinary) => {
+          const present = this.#host.socketAt(path) ?? endpoint;
+          return ask({ server, request, socket, head, endpoint: present }, body, isBinary);
+        },
         onClosed: () => this.#sessions.delete(session),
       });
       this.#sessions.set(session, path);

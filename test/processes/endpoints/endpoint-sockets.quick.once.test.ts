@@ -4,9 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { systemClock } from '../../../src/core/clock.ts';
+import type { ServedEndpoint } from '../../../src/http/served-endpoint.ts';
 import { Sockets } from '../../../src/http/sockets/sockets.ts';
 import { inlineStage, listenAtEngine, RawClient, serveEndpoint, type TestEndpoint } from '../../fixtures/endpoint.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -65,7 +69,7 @@ class Client {
   ended: number | null = null;
   pings = 0;
 
-  constructor({ port }: TestEndpoint, options: { headers?: object; origin?: string } = {}) {
+  constructor({ port }: { readonly port: number }, options: { headers?: object; origin?: string } = {}) {
     this.web = new WebSocket(`ws://127.0.0.1:${port}/`, options);
     this.web.on('message', (data: Buffer | string) => this.messages.push(JSON.parse(String(data)) as object));
     this.web.on('ping', () => {
@@ -193,12 +197,32 @@ for (const [where, host] of HOSTS) {
 }
 
 test('a deploy that removes the endpoint ends its connections after the open answer', async (t) => {
-  const { url, service, port } = await listenAtEngine(t, { stages: STAGES }, settings());
-  const client = await new Client({ url, service, port }).open();
+  const { service, port } = await listenAtEngine(t, { stages: STAGES }, settings());
+  const client = await new Client({ port }).open();
   client.ask({ parts: 3 });
   await client.come(1);
   const listener = { address: { host: '127.0.0.1', port: 0 }, tls: null, endpoints: [], keys: null };
   service.apply({ stages: STAGES, listener: { ...listener, maxJson: { bytes: 1024, name: 'the limit' } } });
   await until('the connection ends', () => client.ended !== null);
   assert.deepEqual([client.messages.at(-1), client.ended], [{ done: 'all' }, 1001]);
+});
+
+test('a message is asked of the endpoint that its path has after a deploy', async (t) => {
+  let method = 'post';
+  const server = createServer((request, response) => response.end(`{"done":"${request.method}"}\n`)).listen(0);
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const endpoint = (): ServedEndpoint =>
+    ({ spec: { method }, clients: null, limits: { maxBytes: 1000 } }) as unknown as ServedEndpoint;
+  const sockets = new Sockets({ socketAt: endpoint, hasSockets: true }, systemClock);
+  sockets.serve(server);
+  const client = await new Client(server.address() as AddressInfo).open();
+  client.ask(1);
+  await client.come(1);
+  method = 'put';
+  sockets.refresh();
+  client.ask(2);
+  await client.come(2);
+  assert.deepEqual(client.messages, [{ done: 'POST' }, { done: 'PUT' }]);
+  client.web.terminate();
 });
