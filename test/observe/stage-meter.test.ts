@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageStatus } from '../../src/core/model.ts';
+import { MOST_OWN_SERIES } from '../../src/core/readings.ts';
 import { countOf } from '../../src/observe/meters/histogram.ts';
-import { NOTHING_READ, StageMeter, StageReadings } from '../../src/observe/meters/stage-meter.ts';
+import { NOTHING_READ, OwnMeter, StageMeter, StageReadings } from '../../src/observe/meters/stage-meter.ts';
 import { NOT_RUNNING } from '../../src/observe/views/snapshot.ts';
 
 /** A meter that has seen two batches, five items, a tap and three items that were not served. */
@@ -64,4 +65,13 @@ test('the meter forgets a removed stage, which starts at 0 when it returns', () 
   totals.update([status(1, used()), status(2, used())]);
   totals.keep(new Set([2]));
   assert.deepEqual([totals.of(1).items, totals.of(2).items], [0, 10]);
+});
+
+test('a metric of which nothing is kept takes no place in the readings', () => {
+  const meter = new OwnMeter();
+  const key = (name: string): string => JSON.stringify({ type: 'counter', name, help: '', labels: ['n'] });
+  const full = Object.fromEntries(Array.from({ length: MOST_OWN_SERIES }, (_, at) => [`["${at}"]`, 1]));
+  meter.add({ counts: { [key('first')]: full }, dropped: 0 });
+  meter.add({ counts: { [key('second')]: { '["0"]': 1 } }, dropped: 0 });
+  assert.deepEqual([Object.keys(meter.values), meter.dropped], [[key('first')], 1]);
 });

@@ -190,7 +190,7 @@ export class OwnMeter {
       }
       // The metrics of the present code come last.
       delete values[metric];
-      values[metric] = known;
+      if (Object.keys(known).length > 0) values[metric] = known;
     }
     this.#values = values;
     return isFirst && full !== undefined ? tooManyOwn(full) : null;

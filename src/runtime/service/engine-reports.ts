@@ -102,9 +102,11 @@ export class EngineReports {
     this.totals.engineLost();
   }
 
-  /** Forgets all stages except the ones with these numbers. */
-  keep(stages: ReadonlySet<number>): void {
+  /** Forgets all stages and clients except the ones with these numbers and names. */
+  keep(stages: ReadonlySet<number>, clients: readonly string[]): void {
     this.totals.keep(stages);
+    const present = Object.entries(this.#pastClients).filter(([name]) => clients.includes(name));
+    this.#pastClients = Object.fromEntries(present);
     for (const stage of this.#descriptions.keys()) if (!stages.has(stage)) this.#descriptions.delete(stage);
   }
 

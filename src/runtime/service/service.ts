@@ -7,7 +7,7 @@ import type { RuntimeConfig } from '../../config/compile.ts';
 import { formatListen } from '../../config/formats/listen.ts';
 import { type PlannedStage, type RowTerms, rowTerms, type StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, deadlineAfter, systemClock } from '../../core/clock.ts';
-import type { ListenerSpec } from '../../core/endpoints.ts';
+import { type ListenerSpec, NO_CLIENT } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, StageAction, StageLoad } from '../../core/model.ts';
 import { addReadings, type ClientReadings, type FailureCount, type RequestReading } from '../../core/readings.ts';
@@ -154,7 +154,8 @@ export class Service {
     const plan = this.#planner.compile(stages, routes, listener);
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.desk.backlog };
-    this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
+    const clients = [NO_CLIENT, ...(listener?.keys ?? []).map(({ name }) => name)];
+    this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)), clients);
     this.desk.failedRequests.keep(this.#planner.entries);
     this.#read.deployed(plan.stages, this.#counted);
     const records = this.#shares.deployed(plan);
