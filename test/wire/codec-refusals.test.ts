@@ -236,3 +236,17 @@ test('bytes that contradict their tag are a bad request', () => {
     refused('protocol_error', /kind 200/),
   );
 });
+
+test('a large value with a cycle is carried: going around the cycle does not make it too large', () => {
+  const frame: Record<string, unknown> = { pixels: Array.from({ length: 100_000 }, (_, at) => at) };
+  frame['self'] = frame;
+  const limit = { blame: 'invalid_input', maxBytes: 4_000_000 } as const;
+  const payload = encodePayload(frame, limit);
+  assert.equal(payload.codec, CODEC.structured);
+  const copy = decodePayload(payload) as typeof frame;
+  assert.equal(copy['self'], copy);
+  const shared = { pixels: frame['pixels'] };
+  const often = Array.from({ length: 50 }, () => shared);
+  assert.throws(() => encodePayload(often, limit), refused('payload_too_large', /too large/));
+  assert.throws(() => encodePayload(frame, { ...limit, maxBytes: 50_000 }), refused('payload_too_large', /too large/));
+});

@@ -62,7 +62,7 @@ function encode(value: unknown, options: EncodeOptions): Payload {
   }
   const scan = new Scan(options);
   try {
-    scan.visit(value, 0);
+    scan.look(value);
     if (scan.structured) return { codec: CODEC.structured, bytes: encodeStructured(value, options) };
     const budget = new ByteBudget(options);
     if (scan.lifted) return { codec: CODEC.sections, bytes: encodeSections(value, scan.lifted, budget) };
@@ -201,6 +201,7 @@ class Scan {
   /** The sections that travel beside the JSON. Made on the first need: nearly all payloads have none. */
   lifted: Lifted | undefined;
   readonly #path: (string | number)[] = [];
+  /** The objects around the visited value, the outermost first. */
   readonly #ancestors: object[] = [];
   readonly #blame: EncodeOptions['blame'];
   readonly #budget: ByteBudget;
@@ -208,6 +209,16 @@ class Scan {
   constructor(options: EncodeOptions) {
     this.#blame = options.blame;
     this.#budget = new ByteBudget(options);
+  }
+
+  look(value: unknown): void {
+    try {
+      this.visit(value, 0);
+    } catch (thrown) {
+      // A large value was too large because the walk went around a cycle in it.
+      this.structured = new Set(this.#ancestors).size < this.#ancestors.length;
+      if (!this.structured) throw thrown;
+    }
   }
 
   visit(value: unknown, depth: number): void {
@@ -245,17 +256,15 @@ class Scan {
 
   #visitObject(value: object, depth: number): void {
     this.#budget.checkDepth(depth);
-    if (depth >= LOOK_FOR_CYCLES_FROM) {
-      if (this.#ancestors.includes(value)) {
-        this.structured = true;
-        return;
-      }
-      this.#ancestors.push(value);
+    if (depth >= LOOK_FOR_CYCLES_FROM && this.#ancestors.includes(value)) {
+      this.structured = true;
+      return;
     }
+    this.#ancestors.push(value);
     if (Array.isArray(value)) this.#visitArray(value, depth);
     else if (isPlain(value)) this.#visitProperties(value as Record<string, unknown>, depth);
     else this.#visitInstance(value, depth);
-    if (depth >= LOOK_FOR_CYCLES_FROM) this.#ancestors.pop();
+    this.#ancestors.pop();
   }
 
   #visitArray(array: readonly unknown[], depth: number): void {
