@@ -9,6 +9,14 @@ export interface FolderSettings {
   readonly userDir?: string | undefined;
   readonly fileWorkingDirectory?: string | undefined;
   readonly modelets?: ModelSettings | undefined;
+  readonly editorTheme?: { readonly projects?: ProjectSettings | undefined } | undefined;
+}
+
+interface ProjectSettings {
+  /** Only `true` makes Node-RED use projects. It remembers the active one all the same. */
+  readonly enabled?: boolean;
+  /** Folder of the projects. */
+  readonly path?: string;
 }
 
 /** Settings that say where known models come from and where they stay. */
@@ -36,8 +44,7 @@ export function ownFile(settings: FolderSettings, name: string): string {
  * directory, else the user directory itself.
  */
 export function modulesFolder(settings: FolderSettings): string {
-  const userDir = userFolder(settings);
-  return activeProject(userDir) ?? userDir;
+  return activeProject(settings) ?? userFolder(settings);
 }
 
 /**
@@ -83,12 +90,14 @@ export function baseFolder(settings: FolderSettings): string {
 }
 
 /** Returns the folder of the active project; undefined if Node-RED uses no projects. */
-export function activeProject(userDir: string): string | undefined {
+export function activeProject(settings: FolderSettings): string | undefined {
+  const userDir = userFolder(settings);
+  const { enabled, path = join(userDir, 'projects') } = settings.editorTheme?.projects ?? {};
   const file = join(userDir, '.config.projects.json');
-  if (!existsSync(file)) return undefined;
+  if (enabled !== true || !existsSync(file)) return undefined;
   try {
     const { activeProject: name } = JSON.parse(readFileSync(file, 'utf8')) as { activeProject?: string };
-    const folder = name ? join(userDir, 'projects', name) : undefined;
+    const folder = name ? join(path, name) : undefined;
     return folder && existsSync(folder) ? folder : undefined;
   } catch {
     return undefined;

@@ -37,7 +37,8 @@ export function readFlows(path: string): FlowSource {
 
 function readSettings(folder: string): Settings {
   const file = join(folder, 'settings.js');
-  if (!existsSync(file)) return { userDir: folder };
+  // Node-RED may be started with settings from elsewhere: then a project that is there counts.
+  if (!existsSync(file)) return { userDir: folder, editorTheme: { projects: { enabled: true } } };
   try {
     const loaded = createRequire(file)(file) as Partial<Settings> & { readonly default?: Partial<Settings> };
     return { userDir: folder, ...(loaded.default ?? loaded) };
@@ -47,8 +48,9 @@ function readSettings(folder: string): Settings {
 }
 
 /** Chooses the file as Node-RED does: of the active project, of the settings, of this host, else flows.json. */
-function flowFileOf({ userDir, flowFile }: Settings): string {
-  const project = activeProject(userDir);
+function flowFileOf(settings: Settings): string {
+  const { userDir, flowFile } = settings;
+  const project = activeProject(settings);
   if (project !== undefined) return join(project, flowFileOfProject(project));
   if (flowFile) return resolve(userDir, flowFile);
   const ofHost = join(userDir, `flows_${hostname()}.json`);
@@ -78,7 +80,8 @@ function readDefinitions(file: string): readonly FileDefinition[] {
 
 function parse(file: string): unknown {
   try {
-    return JSON.parse(readFileSync(file, 'utf8'));
+    // As Node-RED does, without the mark that some editors put at the beginning.
+    return JSON.parse(readFileSync(file, 'utf8').replace(/^\uFEFF/, ''));
   } catch (thrown) {
     throw new Error(`${file} cannot be read: ${asError(thrown).message}`);
   }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { compileFlows, type HeadlessFlows } from '../../src/headless/compile-flows.ts';
 import { readFlows } from '../../src/headless/flow-file.ts';
@@ -107,6 +107,25 @@ describe('headless: the flow file', () => {
     assert.deepEqual(served(compileFlows(readFlows(userDir))), [['/p', {}]]);
     writeFileSync(join(project, 'package.json'), '{');
     assert.throws(() => readFlows(userDir), /package\.json cannot be read/);
+  });
+
+  test('is none of a project if the settings use no projects', () => {
+    const settings = (projects: string): string => `module.exports = { editorTheme: { projects: ${projects} } };`;
+    const files = { '.config.projects.json': { activeProject: 'mine' }, 'flows.json': flow };
+    const userDir = folderWith({ ...files, 'settings.js': settings('{ enabled: false }') });
+    mkdirSync(join(userDir, 'projects', 'mine'), { recursive: true });
+    assert.equal(readFlows(userDir).file, join(userDir, 'flows.json'));
+    const elsewhere = folderWith({ 'flows.json': [] });
+    const path = dirname(elsewhere);
+    const own = { '.config.projects.json': { activeProject: basename(elsewhere) } };
+    const used = folderWith({ ...own, 'settings.js': settings(`{ enabled: true, path: ${JSON.stringify(path)} }`) });
+    assert.equal(readFlows(used).file, join(elsewhere, 'flows.json'));
+  });
+
+  test('may begin with a byte order mark, as in Node-RED', () => {
+    const userDir = folderWith({});
+    writeFileSync(join(userDir, 'flows.json'), `\uFEFF${JSON.stringify(flow)}`);
+    assert.equal(readFlows(userDir).definitions.length, flow.length);
   });
 
   test('causes an error that names it if it cannot be used', () => {

@@ -29,8 +29,12 @@ after(() => rmSync(known, { recursive: true, force: true }));
 const hub = await FakeHub.start({ 'tiny/words': writeKnownModel(known, KNOWN['text-classification'] as KnownModel) });
 after(() => hub.close());
 
+/** Node-RED itself has read them when it started. */
+const projects = { enabled: false };
+
 const nodeRed = useNodeRed({
   settings: {
+    editorTheme: { projects },
     modelets: { hub: hub.address },
     externalModules: {
       modules: { allowInstall: true, denyList: ['forbidden', 'node:child_process', 'onnxruntime-*'] },
@@ -174,13 +178,18 @@ describe('inline code with modules', () => {
     );
   });
 
-  test('prefers the modules of the active project to those of the user directory, in a thread as well', async () => {
+  test('prefers the modules of the active project to those of the user directory if projects are used, in a thread as well', async () => {
     const project = join(nodeRed.userDir, 'projects', 'mine');
     await write(project, 'thrice', "module.exports = () => 'of the project';");
     await writeFile(join(nodeRed.userDir, '.config.projects.json'), '{"activeProject": "mine"}');
     await write(nodeRed.userDir, 'elsewhere', "module.exports = () => 'of the user';");
-    await nodeRed.deployReady(flow({ libs, isolation: 'thread' }, 'return [thrice(), require("elsewhere")()];'));
-    assert.deepEqual(await triple(1), ['of the project', 'of the user']);
+    const answer = async (code: string): Promise<unknown> => {
+      await nodeRed.deployReady(flow({ libs, isolation: 'thread' }, code));
+      return triple(1);
+    };
+    assert.deepEqual(await answer('return thrice({ n: 1 });'), { tripled: 3 });
+    projects.enabled = true;
+    assert.deepEqual(await answer('return [thrice(), require("elsewhere")()];'), ['of the project', 'of the user']);
   });
 });
 
