@@ -4,6 +4,8 @@
  * library js-sha256. Attaches `window.modelet.clientKeys`.
  */
 
+import { listRows } from './form.js';
+
 const KEY = /^[\x21-\x7e]{16,512}$/;
 const TYPE = 'modelet-keys';
 
@@ -68,12 +70,8 @@ function create({ node, list, clients, hashes: text }) {
 
   return {
     read() {
-      const rows = list
-        .editableList('items')
-        .toArray()
-        .map((item) => $(item).data('row'));
       const kept = {};
-      const read = rows.map(({ inputs, hash }) => {
+      const read = listRows(list).map(({ inputs, hash }) => {
         const value = (property) => inputs[property].val().trim();
         const [name, key] = [value('name'), value('key')];
         const known = KEY.test(key) ? window.modelet.sha256(key) : key === '' ? hash : undefined;

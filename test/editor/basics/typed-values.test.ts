@@ -221,13 +221,24 @@ test('the dialog of modelet-keys hashes what is typed, keeps what is not, and ne
     await editor.ok();
     await editor.ok();
     assert.equal((await editor.saved(id))['keys'], keys);
-    const { clients, credentials } = await editor.saved(String(keys));
+    const { clients, credentials } = (await editor.saved(String(keys))) as unknown as {
+      clients: object[];
+      credentials: object;
+    };
     assert.deepEqual(clients, [
       { name: 'app', rate: '2.5', concurrent: '', paths: '/v1, /v2' },
       { name: 'batch', rate: '', concurrent: '3', paths: '' },
     ]);
     const hashes = { app: sha256(typed), batch: sha256(made) };
     assert.deepEqual(JSON.parse((credentials as { hashes: string }).hashes), hashes);
+    await editor.openConfig('runtime');
+    await editor.openConfig('keys');
+    // The row of a client that was removed is still fading away.
+    await editor.page.evaluate(
+      "$('.red-ui-tray-body .red-ui-editableList-item-remove').last().trigger('click'); $('#node-config-dialog-ok').trigger('click')",
+    );
+    await editor.ok();
+    assert.deepEqual((await editor.saved(String(keys)))['clients'], clients.slice(0, 1));
     await editor.ok();
   });
 });
