@@ -5,6 +5,7 @@
  */
 import { entries } from './new-pipeline/additions.js';
 import { defaultsOf } from './new-pipeline/canvas.js';
+import { notify } from './sidebar-dom.js';
 import { runtimeFor } from './stage-runtime.js';
 
 const TARGETS = { function: 'modelet-stage', exec: 'modelet-stage', 'modelet-stage': 'function' };
@@ -135,7 +136,7 @@ function apply(nodes, answers) {
   RED.view.select({ nodes: nodes.map(({ id }) => RED.nodes.node(id)) });
   RED.view.redraw(true);
   RED.view.focus();
-  RED.notify(
+  notify(
     text(`${KEYS[nodes[0].type]}.done`, {
       names: nodes.map(labelOf).join(', '),
       interpolation: { escapeValue: false },
@@ -179,7 +180,7 @@ async function convert(type) {
   try {
     answers = await Promise.all(nodes.map(ask));
   } catch (failed) {
-    RED.notify(text('failed', { reason: failed.responseJSON?.error ?? failed.statusText }), 'error');
+    notify(text('failed', { reason: failed.responseJSON?.error ?? failed.statusText }), 'error');
     return;
   }
   if (answers.some(({ obstacles }) => obstacles.length > 0)) confirm(nodes, answers);

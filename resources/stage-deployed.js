@@ -3,7 +3,7 @@
  * to it, and the nodes that get copies of its output. Adds the button that replaces its workers.
  */
 import { isRunning } from './form.js';
-import { said } from './sidebar-dom.js';
+import { notify, said } from './sidebar-dom.js';
 import { baseName } from './stage-file.js';
 
 const FAILURES = { 0: 'unreachable', 401: 'forbidden', 403: 'forbidden', 404: 'unknown' };
@@ -51,9 +51,7 @@ function offerRestart(node, form) {
   const button = form.find('#modelet-stage-restart');
   const name = node.name || baseName(node.path) || node._('modelet-stage.stage');
   const tell = (key, kind, values) => {
-    // Names are text, and a notification is HTML.
-    const text = node._(`modelet-stage.restart.${key}`, { name, interpolation: { escapeValue: false }, ...values });
-    RED.notify($('<span>').text(text).html(), kind);
+    notify(node._(`modelet-stage.restart.${key}`, { name, interpolation: { escapeValue: false }, ...values }), kind);
   };
   button.prop('disabled', !RED.user.hasPermission('modelets.write')).on('click', () => {
     button.prop('disabled', true);

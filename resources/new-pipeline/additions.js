@@ -2,6 +2,7 @@
  * Actions on a stage that is drawn: *Add an endpoint to this stage* and *Put a batcher before this stage*, also in the menu of
  * the canvas. Call `add` once.
  */
+import { notify } from '../sidebar-dom.js';
 import { addNodes, batcherOf, commit, neighbours, widthOf } from './canvas.js';
 import { freePath } from './form.js';
 import { nodeWidth } from './layout.js';
@@ -191,7 +192,7 @@ function run(kind) {
   }
   const name = RED.utils.getNodeLabel(nodes[0], nodes[0].id);
   const values = { name, ...DO[kind](nodes[0]), interpolation: { escapeValue: false } };
-  RED.notify(text(`${kind}.done`, values), { type: 'success', timeout: 8000 });
+  notify(text(`${kind}.done`, values), { type: 'success', timeout: 8000 });
 }
 
 /** Entries for the menu of the canvas. */

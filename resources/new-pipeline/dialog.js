@@ -3,6 +3,7 @@
  * with a shortcut, also in Node-RED's menu and in the empty sidebar. Call `add` once.
  */
 import { findRuntime } from '../form.js';
+import { notify } from '../sidebar-dom.js';
 import { addNodes, commit, freeTop, openTab, widthOf } from './canvas.js';
 import { pipelineFlow } from './flow.js';
 import { makeForm } from './form.js';
@@ -72,7 +73,7 @@ async function create(given) {
   const [sample, file] = await Promise.all([sampleOfModel(given), fileOf(given), createFile(given)]);
   RED.view.reveal(draw({ ...given, sample, file }));
   const values = { name: given.name, interpolation: { escapeValue: false } };
-  RED.notify(text('done', values), { type: 'success', timeout: 8000 });
+  notify(text('done', values), { type: 'success', timeout: 8000 });
 }
 
 function open() {
@@ -85,7 +86,7 @@ function open() {
     const answers = form.answers();
     dialog.dialog('close');
     // Files and models are asked for before the flow is drawn.
-    create(answers).catch((failed) => RED.notify(String(failed.message ?? failed), 'error'));
+    create(answers).catch((failed) => notify(String(failed.message ?? failed), 'error'));
   };
   const dialog = $('<div id="modelet-new-pipeline">').append(form.element).appendTo('#red-ui-editor');
   dialog.dialog({

@@ -89,6 +89,17 @@ test('a function node becomes a stage with its code, place, group and wires, and
   });
 });
 
+test('a name with characters of HTML is shown as it is when its node has become a stage', async () => {
+  const name = 'a <b>bold</b> name & more';
+  await session.inEditor(flows(CODE, { name }), async (editor) => {
+    await select(editor, 'parse');
+    await invoke(editor, TO_STAGE);
+    const told = editor.page.locator('.red-ui-notification', { hasText: 'bold' });
+    await told.waitFor();
+    assert.ok((await told.textContent())?.includes(name), (await told.textContent()) ?? '');
+  });
+});
+
 test('the action names by line what a worker does not have, and marks it if the node becomes a stage anyway', async () => {
   const code =
     "const key = msg.topic;\nflow.set('count', flow.get(key, msg.store) + 1);\nsetTimeout(() => node.send(msg), 10);\nreturn [msg, null];";
