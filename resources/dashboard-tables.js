@@ -2,7 +2,7 @@
 
 import { clock, text } from './dashboard-words.js';
 import { bytes, count, percent } from './figures.js';
-import { list, setKind, setText, setTitle } from './sidebar-dom.js';
+import { list, said, setKind, setText, setTitle } from './sidebar-dom.js';
 
 function make(tag, className = '') {
   const element = document.createElement(tag);
@@ -62,7 +62,7 @@ function table(element, keys) {
 
 function stateOf({ state, busy, error }) {
   if (state === 'ready') return text(busy ? 'state.busy' : 'state.ready');
-  return error === null ? text(`state.${state}`) : error.split('\n', 1)[0];
+  return error === null ? text(`state.${state}`) : said(error.split('\n', 1)[0]);
 }
 
 function workerRow({ name, colour }, whole, worker) {
@@ -73,7 +73,7 @@ function workerRow({ name, colour }, whole, worker) {
     stage: name,
     colour,
     kind: state,
-    title: [whole, error].filter(Boolean).join('\n'),
+    title: [whole, error].filter(Boolean).map(said).join('\n'),
     texts: [index, stateOf(worker), bytes(rssBytes), cores, restarts, pid ?? '\u2013'],
   };
 }
@@ -105,7 +105,7 @@ export function makeGates(element) {
           count(quota),
           count(inFlight),
           count(waiting),
-          why,
+          said(why),
         ],
       })),
     );
@@ -143,7 +143,7 @@ export function makeErrors(element) {
         key,
         stage: stage ?? text('errors.noStage'),
         colour: known.get(stage),
-        texts: [code, count(times), clock(time), message],
+        texts: [code, count(times), clock(time), said(message)],
       })),
     );
   };
@@ -161,7 +161,7 @@ export function makeEvents(element) {
       const update = (mark) => {
         item.dataset.mark = mark.kind === 'deploy' ? 'deploy' : 'death';
         setText(time, clock(mark.time));
-        const cause = mark.error === null ? '' : `: ${mark.error.split('\n', 1)[0]}`;
+        const cause = mark.error === null ? '' : `: ${said(mark.error.split('\n', 1)[0])}`;
         const kind = mark.kind === 'death' && mark.count > 1 ? 'deaths' : mark.kind;
         setText(what, text(`event.${kind}`, mark) + cause);
       };

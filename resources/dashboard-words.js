@@ -11,6 +11,8 @@ export async function loadTexts() {
   const found = LANGUAGES.find((known) => known.startsWith(`${language}-`)) ?? LANGUAGES[0];
   const response = await fetch(`dashboard/texts/${found}`);
   catalog = (await response.json())['modelet-dashboard'];
+  // Without the table the sentences of Node-RED's half stay English.
+  await window.modelet.learn(found, 'dashboard/said').catch(() => undefined);
   document.documentElement.lang = found;
   for (const element of document.querySelectorAll('[data-text]')) element.textContent = text(element.dataset.text);
   for (const element of document.querySelectorAll('[data-label]'))

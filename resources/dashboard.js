@@ -8,7 +8,7 @@ import { listen } from './dashboard-events.js';
 import { errorsOf, makeErrors, makeEvents, makeGates, makeWorkers } from './dashboard-tables.js';
 import { loadTexts, text } from './dashboard-words.js';
 import { count, duration, percent } from './figures.js';
-import { list, setKind, setShown, setText } from './sidebar-dom.js';
+import { list, said, setKind, setShown, setText } from './sidebar-dom.js';
 
 /** Time that the page shows. */
 const SPAN_MS = 600_000;
@@ -115,7 +115,7 @@ function makeFindings(element) {
       const item = document.createElement('li');
       const update = ({ kind, text: words }) => {
         setKind(item, kind);
-        setText(item, words);
+        setText(item, said(words));
       };
       return { element: item, update };
     },

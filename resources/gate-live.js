@@ -39,8 +39,12 @@ function describeSource({ description, raw, error, ageMs }) {
   return [said(description), said(error || raw), age].filter(Boolean).join(' \u00b7 ');
 }
 
+function countedRequests(number) {
+  return text(number === 1 ? 'request' : 'requests', { count: count(number) });
+}
+
 function describeInFlight({ inFlight, inFlightCost, unit }) {
-  const requests = text('requests', { count: count(inFlight) });
+  const requests = countedRequests(inFlight);
   return unit === 'requests' ? requests : `${requests}, ${count(inFlightCost)} ${unit}`;
 }
 
@@ -60,7 +64,7 @@ function describeStore({ store }) {
   if (store === null) return '';
   const { running, delayed, dead, error } = store;
   const counts = text('stored', { running: count(running), delayed: count(delayed), dead: count(dead) });
-  return error === null ? counts : `${error} \u00b7 ${counts}`;
+  return error === null ? counts : `${said(error)} \u00b7 ${counts}`;
 }
 
 function factsOf(gate) {
@@ -70,7 +74,7 @@ function factsOf(gate) {
     waiting: describeWaiting(gate),
     store: describeStore(gate),
     refusal: describeRefusal(gate),
-    lost: gate.lost > 0 ? text('requests', { count: count(gate.lost) }) : '',
+    lost: gate.lost > 0 ? countedRequests(gate.lost) : '',
     stage: gate.stage || '',
   };
 }

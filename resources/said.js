@@ -3,7 +3,8 @@
  * The table of a language, `said/LANGUAGE.json`, has each sentence with its parts in braces: `{name}` is any text, `{#name}`
  * a number with or without a unit, `{*name}` a sentence of the table, `{@name}` a part that never stands alone, such as the kind
  * of a node with its name: these begin with `@` in the table. Names, and messages of users' code, stay as they are, like any
- * sentence that the table lacks. Attaches `window.modelet.said`; safe to load more than once.
+ * sentence that the table lacks. Attaches `window.modelet.said` and, for the dashboard, `window.modelet.learn`; safe to load
+ * more than once.
  */
 (() => {
   'use strict';
@@ -19,6 +20,7 @@
   const FORMS = { '': '(.+?)', '#': '([\\d.]+(?: (?:ms|s|min|MB))?)', '*': '(.+?)', '@': '(.+?)' };
   /** Between clauses. `least`: how many sides the table must have. Names may have commas. */
   const JOINTS = [
+    { joint: '\n', said: '\n', least: 1 },
     { joint: '. ', said: '。', least: 1 },
     { joint: '; ', said: '；', least: 1 },
     { joint: ': ', said: '：', least: 1 },
@@ -103,8 +105,9 @@
     RED.view.redrawStatus(node);
   }
 
-  /** The labels of the dialogs: a fault of a setting begins with its label. */
+  /** The labels of the dialogs: a fault of a setting begins with its label. The dashboard has no dialogs. */
   function labels(language) {
+    if (!globalThis.RED) return [];
     return TYPES.flatMap((type) => {
       const [english, said] = ['en-US', language].map(
         (one) => i18next.getResourceBundle(one, `${PACKAGE}/${type}`)?.[type]?.label ?? {},
@@ -116,20 +119,26 @@
   function begin(language) {
     rules = [...table, ...labels(language)].map(makeRule).sort((a, b) => b.weight - a.weight);
     known.clear();
-    RED.nodes.eachNode((node) => translateBadge(node, node.status));
+    globalThis.RED?.nodes.eachNode((node) => translateBadge(node, node.status));
   }
+
+  /** Reads the table of a language from a folder. Returns whether there is one. */
+  window.modelet.learn = async (language, folder) => {
+    if (!LANGUAGES.includes(language)) return false;
+    const response = await fetch(`${folder}/${language}.json`);
+    table = Object.entries(await response.json());
+    begin(language);
+    return true;
+  };
 
   async function load() {
     const language = localStorage.getItem('editor-language') || RED.i18n.lang();
-    if (!LANGUAGES.includes(language)) return;
-    const response = await fetch(`resources/${PACKAGE}/said/${language}.json`);
-    table = Object.entries(await response.json());
-    begin(language);
+    if (!(await window.modelet.learn(language, `resources/${PACKAGE}/said`))) return;
     // The catalogs of the nodes come later than this plugin.
     RED.events.on('flows:loaded', () => begin(language));
     RED.comms.subscribe('status/#', (topic, status) => translateBadge(RED.nodes.node(topic.split('/')[1]), status));
   }
 
   // Without the table the editor stays English.
-  load().catch(() => undefined);
+  if (globalThis.RED) load().catch(() => undefined);
 })();

@@ -17,6 +17,16 @@ export function said(sentence) {
   return window.modelet.said?.(sentence) ?? sentence;
 }
 
+/** Returns the key of the text about how often something was restarted. */
+export function restartKey({ restarts }) {
+  return restarts === 1 ? 'restart' : 'restarts';
+}
+
+/** Shows a notification, which Node-RED reads as HTML: names and reasons in it are text. @param options as `RED.notify` takes them */
+export function notify(words, options) {
+  RED.notify($('<span>').text(words).html(), options);
+}
+
 export function el(tag, className, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = `modelet-sb-${className}`;

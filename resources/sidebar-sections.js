@@ -4,6 +4,7 @@ import {
   el,
   icon,
   list,
+  restartKey,
   said,
   setKind,
   setShown,
@@ -110,7 +111,7 @@ export function makeRuntime(context) {
     setTitle(dot, runtime.state);
     setText(name, runtime.name || text('runtime.unnamed'));
     dashboard.setAttribute('href', `modelets/dashboard?runtime=${encodeURIComponent(runtime.id)}`);
-    const restarts = runtime.restarts > 0 ? text('runtime.restarts', { count: runtime.restarts }) : '';
+    const restarts = runtime.restarts > 0 ? text(`runtime.${restartKey(runtime)}`, { count: runtime.restarts }) : '';
     const listens = runtime.url === null ? '' : text('runtime.listens', { url: runtime.url });
     const known = { pid: runtime.pid, memory: bytes(runtime.rssBytes) };
     setText(engine, (runtime.pid === null ? said(runtime.state) : text('runtime.engine', known)) + listens + restarts);
@@ -178,8 +179,9 @@ export function makeCpus() {
     const shown = cpus.cores.length <= 8 ? cpus.cores : pinned;
     showRows(pinned.length > 0 ? shown : []);
     setShown(free, pinned.length === 0 || shown.length < cpus.cores.length);
-    const key = pinned.length === 0 ? 'cpus.noPins' : 'cpus.free';
-    setText(free, text(key, { count: cpus.cores.length - (pinned.length === 0 ? 0 : shown.length) }));
+    const left = cpus.cores.length - (pinned.length === 0 ? 0 : shown.length);
+    const key = pinned.length === 0 ? 'cpus.noPins' : left === 1 ? 'cpus.freeCore' : 'cpus.free';
+    setText(free, text(key, { count: left }));
     setShown(others, cpus.anywhere.length > 0);
     showOthers(cpus.anywhere);
   };

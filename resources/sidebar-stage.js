@@ -6,6 +6,7 @@ import {
   el,
   icon,
   list,
+  restartKey,
   SPAN_MS,
   said,
   setKind,
@@ -49,7 +50,7 @@ function makeWorker(context) {
     setText(memory, worker.rssBytes === null ? '' : bytes(worker.rssBytes));
     setShown(restarts, worker.restarts > 0);
     setText(times, worker.restarts);
-    setTitle(restarts, text('worker.restarts', { count: worker.restarts }));
+    setTitle(restarts, text(`worker.${restartKey(worker)}`, { count: worker.restarts }));
     setShown(error, worker.error !== null);
     setText(error, said((worker.error || '').split('\n', 1)[0]));
     setTitle(error, worker.error || '');

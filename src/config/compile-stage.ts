@@ -1,5 +1,6 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import { availableParallelism } from 'node:os';
+import { counted } from '../core/figures.ts';
 import type { PayloadSchema, WorkerPlacement } from '../core/model.ts';
 import { isFields } from '../core/objects.ts';
 import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
@@ -248,7 +249,7 @@ function compileEnv(text: string, workers: number, lookUp: LookUp): Record<strin
   const parsed = withVariables('env', parseJson('env', text), lookUp);
   if (Array.isArray(parsed)) {
     if (parsed.length !== workers) {
-      throw invalid(`env: an array needs one object per worker: ${parsed.length} for ${workers} workers`);
+      throw invalid(`env: an array needs one object per worker: ${parsed.length} for ${counted(workers, 'worker')}`);
     }
     return parsed.map(environment);
   }
@@ -277,7 +278,7 @@ const MODES: readonly string[] = ['answer', 'shadow'] satisfies VersionMode[];
  */
 function compileVersions({ versions: ids, shares }: Pick<StageSettings, 'versions' | 'shares'>): StageVersion[] {
   if (ids.length !== shares.length)
-    throw invalid(`versions: there must be one share for each: ${shares.length} for ${ids.length} versions`);
+    throw invalid(`versions: there must be one share for each: ${shares.length} for ${counted(ids.length, 'version')}`);
   const versions = ids.flatMap((stage, index) => (stage === '' ? [] : { stage, ...compileShare(shares[index]) }));
   const twice = ids.find((id, index) => id !== '' && ids.indexOf(id) < index);
   if (twice !== undefined) throw invalid(`versions: stage ${twice} is listed twice`);

@@ -5,6 +5,7 @@ import { ANY_ORIGIN } from '../config/formats/urls.ts';
 import type { Clock } from '../core/clock.ts';
 import { type ClientKey, NO_CLIENT } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
+import { counted } from '../core/figures.ts';
 import type { ClientReadings } from '../core/readings.ts';
 import type { Headers } from './request-head.ts';
 
@@ -192,9 +193,9 @@ class Usage {
   enter({ rate, concurrent }: ClientKey, now: number): void {
     // Such a request takes no token.
     if (concurrent > 0 && this.#open >= concurrent)
-      throw limited(`${concurrent} requests with this key are open`, 1000);
+      throw limited(`this key allows ${counted(concurrent, 'request')} at a time`, 1000);
     const waitMs = rate > 0 ? this.#bucket.take(rate, now) : 0;
-    if (waitMs > 0) throw limited(`this key allows ${rate} requests per second`, waitMs);
+    if (waitMs > 0) throw limited(`this key allows ${counted(rate, 'request')} per second`, waitMs);
     this.#open += 1;
   }
 

@@ -62,7 +62,7 @@ test('each version has a share', () => {
   const wrong = { versions: ['b'], shares: [] };
   assert.throws(
     () => compileStage(wrong, (path) => path),
-    /^ModeletError: versions: there must be one share for each: 0 for 1 versions$/,
+    /^ModeletError: versions: there must be one share for each: 0 for 1 version$/,
   );
 });
 

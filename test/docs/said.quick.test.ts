@@ -99,6 +99,13 @@ const SENTENCES: readonly (readonly [sentence: string, kept?: string])[] = [
   ['not a JPEG, PNG, WebP or GIF file', 'JPEG PNG WebP GIF'],
   ['60 megapixels, limit 50'],
   ['12.5 MB, limit 8'],
+  ['the store /d/one.sqlite cannot grow: the disk is full: disk I/O error', 'd/one.sqlite disk I/O error'],
+  [
+    'Gate one cannot use its store: the store /d/one.db is missing: put back the file that was there; or delete /d/one.db.known to use the present file, or a new one if it is missing.',
+    'one d/one.db.known',
+  ],
+  ['the broker is unreachable\nredis://r: connect ECONNREFUSED', 'redis://r connect ECONNREFUSED'],
+  ['env: an array needs one object per worker: 2 for 1 worker', 'env'],
 ];
 /** Words that every language has as they are. */
 const COMMON =

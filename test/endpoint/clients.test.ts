@@ -105,6 +105,7 @@ describe('limits', () => {
     assert.equal(codeOf(ask(clients, WITH_KEY)), 'ok');
     const refused = ask(clients, WITH_KEY) as ModeletError;
     assert.equal(refused.retryAfterSeconds, 4);
+    assert.equal(refused.message, 'this key allows 0.3 requests per second');
     clock.advance(3000);
     assert.equal(codeOf(ask(clients, WITH_KEY)), 'rate_limited');
     clock.advance(1000);
@@ -117,7 +118,8 @@ describe('limits', () => {
     clients.replace([client({ rate: 2, concurrent: 1 })]);
     assert.equal(codeOf(ask(clients, WITH_KEY)), 'rate_limited');
     clock.advance(1000);
-    assert.equal(codeOf(ask(clients, WITH_KEY)), 'rate_limited', 'the first request is still open');
+    const refused = ask(clients, WITH_KEY) as ModeletError;
+    assert.equal(refused.message, 'this key allows 1 request at a time', 'the first request is still open');
     open.emit('close');
     assert.equal(codeOf(ask(clients, WITH_KEY)), 'ok');
   });

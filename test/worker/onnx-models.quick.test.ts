@@ -69,7 +69,7 @@ describe('the batch of a model', () => {
         nodes: [{ operator: 'ReduceSum', inputs: ['x', 'axis'], output: 'y', attributes: { keepdims: 0 } }],
         constants: [{ ...axis, dims: [1] }],
       },
-      /output "y" of shape \[2\] cannot be split into 1 items/,
+      /output "y" of shape \[2\] cannot be split into 1 item:/,
     ],
     ['the first dimension is 1', doubling([1, 2]), /its first dimension is 1: export the model with an open/],
   ];

@@ -48,7 +48,7 @@ test('a returned Error counts as a thrown one', async () => {
 });
 
 const WRONG: readonly (readonly [string, unknown, RegExp])[] = [
-  ['too few', ['a'], /returned 1 results for 2 inputs/],
+  ['too few', ['a'], /returned 1 result for 2 inputs/],
   ['too many', ['a', 'b', 'c'], /returned 3 results for 2 inputs/],
   ['none', [], /returned 0 results for 2 inputs/],
   ['an object', { 0: 'a', 1: 'b', length: 2 }, /returned a value of type object instead of an array of 2 results/],

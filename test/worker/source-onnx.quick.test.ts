@@ -262,10 +262,10 @@ describe('results', () => {
   test('cause an error if their number differs from that of the scores, at the start if the model declares it', async () => {
     await assert.rejects(
       load(scores, { labels: ['a'] }),
-      /labels: the list has 1 labels, and the output "y" has 3 scores/,
+      /labels: the list has 1 label, and the output "y" has 3 scores/,
     );
     const [read] = await run(await load(doubling(['batch', 'n']), { labels: ['a'] }), inputs([1, 2, 3]));
-    assert.deepEqual(read, { code: 'modelet_failed', message: 'there are 1 labels for 3 scores' });
+    assert.deepEqual(read, { code: 'modelet_failed', message: 'the list has 1 label for 3 scores' });
     const rows = [
       [1, 2, 3],
       [9, 5, 4],

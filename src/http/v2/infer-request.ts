@@ -1,5 +1,6 @@
 /** Reads the body of an inference request of the KServe v2 protocol: a JSON text, and behind it the bytes of tensors. */
 import { ModeletError } from '../../core/errors.ts';
+import { counted } from '../../core/figures.ts';
 import { isFields } from '../../core/objects.ts';
 import { sizeOf, type Tensor } from '../../core/tensor.ts';
 import { LONGEST_KEY, quoted } from '../../core/text.ts';
@@ -110,7 +111,7 @@ function readTensor(input: JsonFields, of: string, remaining: Remaining): Tensor
     elements = elementsOfJson(datatype, flattened(data, dims, of), of);
   }
   if (elements.length !== sizeOf(dims))
-    throw wrong(`${of}: shape [${dims}] has ${sizeOf(dims)} elements, but the data has ${elements.length}`);
+    throw wrong(`${of}: shape [${dims}] has ${counted(sizeOf(dims), 'element')}, but the data has ${elements.length}`);
   return { data: elements, dims, type: datatype.type };
 }
 
@@ -192,7 +193,7 @@ class Remaining {
   }
 
   checkEmpty(): void {
-    if (this.#bytes.length > 0) throw wrong(`${this.#bytes.length} bytes came that belong to no input`);
+    if (this.#bytes.length > 0) throw wrong(`${counted(this.#bytes.length, 'byte')} came that belong to no input`);
   }
 }
 

@@ -4,7 +4,7 @@
  * The events do, and have all that is shown.
  */
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
@@ -30,6 +30,7 @@ const RESOURCES = here('../../../../resources');
 /** Folders of files, by the route that serves them. */
 const FOLDERS = {
   page: RESOURCES,
+  said: join(RESOURCES, 'said'),
   plots: dirname(createRequire(import.meta.url).resolve('uplot')),
   texts: here('../../../nodes/locales'),
 } as const;

@@ -35,7 +35,7 @@ const FAILING = [
     mistake: 'a predict for batches that returns another number of results',
     id: 'uneven',
     flows: flowWith('uneven', 'return input[0].n ? input : [...input, 1];', { predict: 'batch' }),
-    told: /^uneven: 1 x bad_batch_length: predict returned 2 results for 1 inputs$/,
+    told: /^uneven: 1 x bad_batch_length: predict returned 2 results for 1 input$/,
     // The wire of the collector's second output handles it.
     debug: null,
   },

@@ -47,7 +47,7 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
         bad: [
           ['{"A"', /^Environment: is not valid JSON \(/],
           ['{"A": {}}', /^Environment: must be an object of strings, or an array with one such object per worker$/],
-          ['[{}]', /^Environment: has 1 objects for 2 workers$/],
+          ['[{}]', /^Environment: needs one object per worker: it has 1 for 2$/],
         ],
         good: '[{"A": "1"}, {}]',
       },

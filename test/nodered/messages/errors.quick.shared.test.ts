@@ -97,7 +97,7 @@ describe('errors: a modelet', () => {
 
   test('a batch result of another length gets 500 bad_batch_length', async () => {
     const message = await assertError(await nodeRed.post('/short', {}), 500, 'bad_batch_length', 'short');
-    assert.match(message, /0 results for 1 inputs/);
+    assert.match(message, /0 results for 1 input$/);
   });
 
   test('a batch result that is not an array gets 500 bad_batch_length', async () => {

@@ -59,7 +59,7 @@ function javascript(name: string, stage: Stage, cold: Stage, reason: RegExp): So
     refused: { input: 'refuse', message: /^not like this$/ },
     large: (t) => ({ stage: stage(t), read: (value) => value as Float32Array }),
     throws: (t) => ({ stage: stage(t), input: 'throw', message: /^no weights$/ }),
-    shortens: (t) => ({ stage: stage(t), input: 'shorten', message: /^predict returned 0 results for 1 inputs$/ }),
+    shortens: (t) => ({ stage: stage(t), input: 'shorten', message: /^predict returned 0 results for 1 input$/ }),
     coldStart: (t) => ({ stage: cold(t), message: reason }),
     hangs: (t) => ({ stage: stage(t), input: 'hang' }),
     dies: (t) => ({ stage: stage(t), input: 'exit', message: /exited with code 7/ }),
@@ -122,7 +122,7 @@ const SOURCES: readonly Source[] = [
       const mean = { ...doubling(['batch', 3], { output: [3] }) };
       const nodes = [{ operator: 'ReduceMean', inputs: ['x'], output: 'y', attributes: { axes: [0], keepdims: 0 } }];
       const stage = onnx(t, { ...mean, nodes }, { batch: true });
-      return { stage, input: [1, 2, 3], message: /cannot be split into 1 items/ };
+      return { stage, input: [1, 2, 3], message: /cannot be split into 1 item:/ };
     },
     coldStart: (t) => ({
       stage: onnx(t, TABLE, { examples: [0, 7] }),

@@ -81,7 +81,7 @@ for (const isolation of ISOLATIONS) {
       [
         'that cannot take a batch',
         `export default class { static batch = true; static examples = [1]; predict(x) { return x.slice(0, 1); } }`,
-        /the warm-up failed at a batch of 4 examples: predict returned 1 results for 4 inputs/,
+        /the warm-up failed at a batch of 4 examples: predict returned 1 result for 4 inputs/,
       ],
       [
         'whose schema is not a schema',

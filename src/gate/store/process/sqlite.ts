@@ -66,5 +66,5 @@ export function asStoreError(thrown: unknown, file: string): unknown {
   if (code !== 'ERR_SQLITE_ERROR' || errcode === undefined) return thrown;
   // The low byte is the kind of error; the other bytes hold details.
   const known = FAULTS.get(errcode & 0xff);
-  return known ? storeError(file, known.fault, `${known.what} (${message})`, thrown) : thrown;
+  return known ? storeError(file, known.fault, `${known.what}: ${message}`, thrown) : thrown;
 }

@@ -6,6 +6,7 @@ import { types } from 'node:util';
 import type { PayloadChecks } from '../../../config/payload-checks.ts';
 import type { Clock } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
+import { counted } from '../../../core/figures.ts';
 import type { RequestNumber } from '../../../core/model.ts';
 import { MessageSteps } from '../../../core/whole-messages.ts';
 import { decodePayload, encodePayload } from '../../../wire/codec/codec.ts';
@@ -170,10 +171,10 @@ class RunningBatch {
     if (isInParts(list)) return all(IN_PARTS);
     if (!Array.isArray(list) && !types.isTypedArray(list)) {
       const what = list === null ? 'null' : `a value of type ${typeof list}`;
-      return all(wrongLength(`predict returned ${what} instead of an array of ${count} results`));
+      return all(wrongLength(`predict returned ${what} instead of an array of ${counted(count, 'result')}`));
     }
     if (list.length !== count) {
-      return all(wrongLength(`predict returned ${list.length} results for ${count} inputs`));
+      return all(wrongLength(`predict returned ${counted(list.length, 'result')} for ${counted(count, 'input')}`));
     }
     return Array.from(list as ArrayLike<unknown>, (value) => {
       try {

@@ -1,6 +1,7 @@
 /** Reads pictures: files of any kind that sharp decodes, turned as their EXIF data say, and pixels. */
 import { types } from 'node:util';
 import { asError } from '../../../core/errors.ts';
+import { counted } from '../../../core/figures.ts';
 import { isFields } from '../../../core/objects.ts';
 import type { OpenSharp } from '../tasks/library.ts';
 import { beyondLimit, fileBytes, type InputFields, notTaken } from './files.ts';
@@ -64,7 +65,7 @@ export class Pictures {
     const found = channels ?? elements.length / (width * height);
     if (![1, 2, 3, 4].includes(found) || elements.length !== width * height * found)
       throw notTaken(
-        `${elements.length} bytes are not ${width} x ${height} pixels of ${channels ?? '1 to 4'} channels`,
+        `${elements.length} bytes are not ${width} x ${height} pixels of ${channels === undefined ? '1 to 4 channels' : counted(channels, 'channel')}`,
       );
     return { data: inColour(elements, found), width, height };
   }

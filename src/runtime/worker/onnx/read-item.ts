@@ -1,6 +1,7 @@
 /** Reads tensors from an item's value: plain, nested and typed arrays, `{data, dims, type}`, and single values. */
 import { types } from 'node:util';
 import { ModeletError } from '../../../core/errors.ts';
+import { counted } from '../../../core/figures.ts';
 import { fromHalfBits } from '../../../core/float16.ts';
 import { isFields } from '../../../core/objects.ts';
 import { sizeOf } from '../../../core/tensor.ts';
@@ -125,7 +126,7 @@ function tensor(
   if (!isShape) throw refuse(port, 'dims must be an array of whole numbers');
   const size = sizeOf(dims as number[]);
   if (size !== data.length)
-    throw refuse(port, `dims ${describeShape(dims)} are ${size} elements, data has ${data.length}`);
+    throw refuse(port, `dims ${describeShape(dims)} are ${counted(size, 'element')}, data has ${data.length}`);
   return { values, dims: dims as number[] };
 }
 
@@ -194,7 +195,7 @@ function shapesOf(shape: readonly (number | string)[], isRowToo: boolean): strin
 function found(dims: readonly number[] | null, length: number, shape: readonly (number | string)[]): string {
   if (dims !== null) return describeShape(dims);
   const open = shape.filter((dimension) => typeof dimension === 'string').length;
-  return `${length} elements${open > 1 ? ': give nested arrays, or {data, dims, type}' : ''}`;
+  return `${counted(length, 'element')}${open > 1 ? ': give nested arrays, or {data, dims, type}' : ''}`;
 }
 
 function matches(dims: readonly number[], shape: readonly (number | string)[]): boolean {

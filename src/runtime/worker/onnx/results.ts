@@ -1,6 +1,7 @@
 /** Turns one item's outputs into its result: plain data, tensors, or a label with its score. */
 
 import type { OnnxOptions } from '../../../config/stage-source.ts';
+import { counted } from '../../../core/figures.ts';
 import { nested, sizeOf } from '../../../core/tensor.ts';
 import { best, toProbabilities } from '../presets/scores.ts';
 import { fromElement, type SessionTensor } from './elements.ts';
@@ -40,7 +41,7 @@ export function checkLabels(outputs: readonly SessionPort[], stacked: boolean, o
   const scores = sizeOf(dims as number[]);
   if (scores === options.labels.length) return;
   throw new Error(
-    `labels: the list has ${options.labels.length} labels, and the output "${name}" has ${scores} scores`,
+    `labels: the list has ${counted(options.labels.length, 'label')}, and the output "${name}" has ${counted(scores, 'score')}`,
   );
 }
 
@@ -67,7 +68,7 @@ function classify(tensor: SessionTensor, { softmax, labels }: ResultOptions): un
   if (!labels) return nested({ ...tensor, data: scores }, (score) => score);
   const count = labels.length;
   if (scores.length !== count && width !== count) {
-    throw new Error(`there are ${count} labels for ${scores.length} scores`);
+    throw new Error(`the list has ${counted(count, 'label')} for ${counted(scores.length, 'score')}`);
   }
   const rows = Array.from({ length: scores.length / count }, (_, row) =>
     labelled(scores.slice(row * count, (row + 1) * count), labels),

@@ -1,5 +1,6 @@
 /** Runs a batch through a session: stacks items into one tensor per input if the model allows, and splits outputs. */
 import { asError, isModeletError, ModeletError } from '../../../core/errors.ts';
+import { counted } from '../../../core/figures.ts';
 import { sizeOf } from '../../../core/tensor.ts';
 import { makeElements, putElements, type SessionTensor, type TensorElements } from './elements.ts';
 import type { Padding } from './padding.ts';
@@ -107,7 +108,7 @@ function mustBeOf(count: number, { name }: SessionPort, { dims }: SessionTensor)
   if (dims[0] === count) return;
   throw new ModeletError(
     'bad_batch_length',
-    `output "${name}" of shape ${describeShape(dims)} cannot be split into ${count} items: its first dimension is not the batch`,
+    `output "${name}" of shape ${describeShape(dims)} cannot be split into ${counted(count, 'item')}: its first dimension is not the batch`,
   );
 }
 

@@ -2,6 +2,7 @@
 import type { Gives, OnnxPresets } from '../../../config/stage-source.ts';
 import type { TaskValues } from '../../../config/tasks/task-options.ts';
 import { ModeletError } from '../../../core/errors.ts';
+import { counted } from '../../../core/figures.ts';
 import type { SessionTensor } from '../onnx/elements.ts';
 import type { Ports, SessionPort } from '../onnx/ports.ts';
 import type { ItemParts } from '../onnx/read-item.ts';
@@ -39,7 +40,7 @@ const MAKERS: Readonly<Record<Exclude<Gives, 'tensors'>, (source: AnswerSource) 
       const { data } = withoutBatch(outputs[at], ports.outputs[at], item);
       const scores = scored(data, data.length, scoring === 'auto' ? 'softmax' : scoring);
       if (labels && labels.length !== scores.length)
-        throw new Error(`there are ${labels.length} labels for ${scores.length} scores`);
+        throw new Error(`the list has ${counted(labels.length, 'label')} for ${counted(scores.length, 'score')}`);
       return Array.from(scores, (score, index) => ({ label: labels?.[index] ?? String(index), score }))
         .filter(({ score }) => score >= Number(options['threshold']))
         .sort((one, other) => other.score - one.score)

@@ -184,9 +184,9 @@ async def _predict_batch(modelet: LoadedModelet, inputs: List[Any], run: Run) ->
         return [_in_parts()] * count
     if not _is_sequence(results):
         what = f"a value of type {type(results).__name__}"
-        return [_wrong(f"predict returned {what} instead of a list of {count} results")] * count
+        return [_wrong(f"predict returned {what} instead of a list of {_counted(count, 'result')}")] * count
     if len(results) != count:
-        return [_wrong(f"predict returned {len(results)} results for {count} inputs")] * count
+        return [_wrong(f"predict returned {_counted(len(results), 'result')} for {_counted(count, 'input')}")] * count
     return [_in_parts() if is_in_parts(result) else failed_or(result) for result in results]
 
 
@@ -200,6 +200,10 @@ def _results(value: Any) -> Any:
 def _in_parts() -> Failed:
     message = "predict gave an iterator for a batch: only the result of a single item has parts"
     return Failed(ModeletError("modelet_failed", message))
+
+
+def _counted(count: int, one: str) -> str:
+    return f"{count} {one}{'' if count == 1 else 's'}"
 
 
 def _wrong(message: str) -> Failed:
