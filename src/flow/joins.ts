@@ -65,7 +65,9 @@ function faultOf({ key, mode }: JoinConfig, terms: GatherTerms): string | null {
       : 'no branch with a modelet stage leads to it: set the number of branches';
   }
   const needed = neededOf(terms);
-  return needed > total ? `quorum: ${needed} results cannot come from ${total === 1 ? '1 branch' : `${total} branches`}` : null;
+  return needed > total
+    ? `quorum: ${needed} results cannot come from ${total === 1 ? '1 branch' : `${total} branches`}`
+    : null;
 }
 
 /** Whether any wire leads to the node. One without wires has only just been put there. */

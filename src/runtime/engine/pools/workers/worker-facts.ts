@@ -71,7 +71,8 @@ export class WorkerFacts {
 
   /** Returns the reason for replacing the process, as text, or null. */
   wear({ recycleAfter, maxRssMb }: StageDefinition): string | null {
-    if (recycleAfter > 0 && this.batchesRun >= recycleAfter) return `it has run ${this.batchesRun === 1 ? '1 batch' : `${this.batchesRun} batches`}`;
+    if (recycleAfter > 0 && this.batchesRun >= recycleAfter)
+      return `it has run ${this.batchesRun === 1 ? '1 batch' : `${this.batchesRun} batches`}`;
     if (this.batchesRun === 0 || !this.#usage) return null;
     const { first, latest } = this.#usage;
     if (!exceeds(latest, maxRssMb) || exceeds(first, maxRssMb)) return null;
