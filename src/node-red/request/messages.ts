@@ -219,7 +219,7 @@ export function writeError(
 }
 
 /**
- * Sends messages from a node. Node-RED sends the first on before it clones it for a second wire. If that fails, nobody gets
+ * Sends messages from a node. Node-RED sends the first on before it clones it for a second wire. If that fails, no node gets
  * the message, so that the caller may end it in another way.
  * @param messages one, several or none for each output
  * @throws Node-RED's error if it cannot clone a message
