@@ -137,6 +137,65 @@ class Model:
     assert.deepEqual(callsIn(folder), ['begins', 'kept']);
   });
 
+  test('keeps the state of a key that has come while another key of its batch ends', async (t) => {
+    const folder = folderFor(t);
+    const code = `
+class Model:
+    def __init__(self, init):
+        self._folder = init["folder"]
+
+    async def predict(self, value, ctx):
+        ctx.state["items"] = ctx.state.get("items", 0) + 1
+        return ctx.state["items"]
+
+    async def on_key_end(self, key, state):
+        with open(os.path.join(self._folder, "calls"), "a") as calls:
+            calls.write(json.dumps(key) + "\\n")
+        while key == "x" and not os.path.exists(os.path.join(self._folder, "end.open")):
+            await asyncio.sleep(0.002)
+`;
+    const batch = { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 60_000 } as const;
+    const service = await serveFile(t, code, { init: { folder }, keyBy: 'topic', concurrency: 2, batch });
+    const pair = (one: string, other: string, meta = {}) => [
+      service.value(null, { key: one }),
+      service.value(null, { key: other, meta }),
+    ];
+    assert.deepEqual(await Promise.all(pair('x', 'y', { keyEnd: true })), [1, 1]);
+    const waiting = Promise.all(pair('a', 'x', { keyStart: true }));
+    await until('the earlier state of x ends', () => callsIn(folder).includes('x'));
+    assert.deepEqual(await Promise.all(pair('b', 'c')), [1, 1]);
+    release(folder, 'end');
+    assert.deepEqual(await waiting, [1, 1]);
+    assert.deepEqual(await Promise.all(pair('a', 'z')), [2, 1]);
+    assert.deepEqual(callsIn(folder), ['y', 'x']);
+  });
+
+  test('ends each idle key once, although the ends take long', async (t) => {
+    const folder = folderFor(t);
+    const code = `
+class Model:
+    def __init__(self, init):
+        self._folder = init["folder"]
+
+    async def predict(self, value, ctx):
+        return value
+
+    async def on_key_end(self, key, state):
+        with open(os.path.join(self._folder, "calls"), "a") as calls:
+            calls.write(json.dumps(key) + "\\n")
+        while key != "last" and not os.path.exists(os.path.join(self._folder, "end.open")):
+            await asyncio.sleep(0.002)
+`;
+    const service = await serveFile(t, code, { init: { folder }, keyBy: 'topic', concurrency: 3, keyIdleMs: 300 });
+    await Promise.all([service.value(1, { key: 'a' }), service.value(1, { key: 'b' })]);
+    await until('the first key ends', () => callsIn(folder).length === 1);
+    await service.value(1, { key: 'last' });
+    await until('the second key ends', () => callsIn(folder).length >= 2);
+    release(folder, 'end');
+    await until('the last key ends', () => callsIn(folder).includes('last'));
+    assert.deepEqual(callsIn(folder).toSorted(), ['a', 'b', 'last']);
+  });
+
   test('fails the sequences of a step that awaits a cancelled task, and takes the next step', async (t) => {
     const code = `
 class Steps:

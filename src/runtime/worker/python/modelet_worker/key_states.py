@@ -79,8 +79,10 @@ class KeyStates:
 
     async def begin(self, items: Sequence[Item]) -> Dict[float, HeldKey]:
         """Returns the keys of the items of a batch, by request. Call `end` when the batch has run."""
-        keys = {item.id: await self._open(item) for item in items}
-        for held in keys.values():
+        keys = {}
+        for item in items:
+            keys[item.id] = held = await self._open(item)
+            # At once: while the next key waits for the end of an earlier state, other batches end the idle keys.
             held.uses += 1
         return keys
 
@@ -120,7 +122,8 @@ class KeyStates:
 
     async def end_idle(self) -> None:
         for held in list(self._held.values()):
-            if held.uses > 0:
+            # Another batch may have ended it during the end of the one before.
+            if held.uses > 0 or self._held.get(held.key) is not held:
                 continue
             if not self._is_idle(held) and len(self._held) <= MOST_KEYS:
                 break
