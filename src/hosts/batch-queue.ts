@@ -38,9 +38,10 @@ export type BatchState =
 
 const KEPT_S = 15;
 const KEPT = { age: KEPT_S, count: 1000 } as const;
-/** Keys of a queue without batches. */
-const LEFT = ['meta', 'events', 'id', 'pc', 'completed', 'failed', 'marker', 'stalled-check'] as const;
-const LEFT_MS = 3_600_000;
+/** The lists of batches that have ended, and all keys of a queue without others. */
+const ENDED = ['completed', 'failed'] as const;
+const LEFT = ['meta', 'events', 'id', 'pc', ...ENDED, 'marker', 'stalled-check'] as const;
+export const LEFT_MS = 3_600_000;
 const OPTIONS: JobsOptions = { removeOnFail: KEPT };
 
 export class BatchQueue {
@@ -149,11 +150,17 @@ export class BatchQueue {
     });
   }
 
-  /** Lets the server forget the queue, whose host is gone. The host has made its name, so no other has it. */
+  /** Lets the server forget the queue, which its stage or its host uses no more, unless another runtime keeps it. */
   async expire(): Promise<void> {
-    await this.#link.reach(({ server, queue }) =>
-      Promise.all(LEFT.map((name) => server.pExpire(queue.toKey(name), LEFT_MS))),
-    );
+    await this.#link.reach(async ({ server, queue }) => {
+      const ended = await Promise.all(ENDED.map((name) => server.zRange(queue.toKey(name), 0, -1)));
+      await Promise.all([...LEFT, ...ended.flat()].map((name) => server.pExpire(queue.toKey(name), LEFT_MS)));
+    });
+  }
+
+  /** Lets the server keep the queue, which is in use. Call more often than `LEFT_MS`. */
+  async keep(): Promise<void> {
+    await this.#link.reach(({ server, queue }) => Promise.all(LEFT.map((name) => server.persist(queue.toKey(name)))));
   }
 
   close(): Promise<void> {

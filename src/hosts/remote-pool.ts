@@ -72,8 +72,10 @@ export class RemotePool implements StagePool {
   #jobs = 0;
   readonly #checks: HostChecks;
   #definition: StageDefinition;
-  /** The definition as it stands in the registry; null until it is written. */
+  /** The definition for the registry. */
   #entry: Promise<string>;
+  /** The same, or that before while a changed one is made: to read the file of a large model takes long. Null: neither is there. */
+  #text: string | null = null;
   #state: RemotePoolState = { tag: 'opening' };
   readonly #sent: SentBatches;
   /** Null: the stage has no keys. */
@@ -106,7 +108,7 @@ export class RemotePool implements StagePool {
     this.#sent = new SentBatches(this.#sender);
     const hosts = { clock, connect: (host: string) => this.#connectTo(host), onChange: () => events.onChange() };
     this.#keyed = definition.modelet.keyBy === '' ? null : new KeyedHosts(hosts);
-    this.#entry = this.#written();
+    this.#entry = this.#publish();
   }
 
   get health(): PoolHealth {
@@ -142,7 +144,7 @@ export class RemotePool implements StagePool {
   redefine(definition: StageDefinition): void {
     const { modelet, revision, remote } = this.#definition;
     this.#definition = { ...definition, modelet, revision, remote };
-    this.#entry = this.#written();
+    this.#entry = this.#publish();
   }
 
   restart(): void {
@@ -205,7 +207,10 @@ export class RemotePool implements StagePool {
     for (const sent of this.#allSent.toReversed()) await sent.close();
   }
 
-  /** Withdraws the stage from the registry, by the deadline. The entry of a broker that cannot be reached ends by itself. */
+  /**
+   * Withdraws the stage from the registry, and its queues from the server, by the deadline. The entry on a server that
+   * cannot be reached ends by itself.
+   */
   async #withdrawn({ link, registry }: Connected, deadline: Deadline): Promise<void> {
     if (!link.isReady) return;
     await new Promise<void>((resolve) => {
@@ -214,7 +219,8 @@ export class RemotePool implements StagePool {
         late.cancel();
         resolve();
       };
-      registry.remove('stages', this.#key).then(done, done);
+      const expired = this.#allSent.map((sent) => sent.expire());
+      Promise.allSettled([registry.remove('stages', this.#key), ...expired]).then(done, done);
     });
   }
 
@@ -268,10 +274,13 @@ export class RemotePool implements StagePool {
     return { sent, opened };
   }
 
-  #written(): Promise<string> {
+  #publish(): Promise<string> {
     const entry = publish(this.#definition, (this.#definition.remote as RemotePlace).secret);
+    const made = (text: string | null): void => {
+      if (entry === this.#entry) this.#text = text;
+    };
     // The next heartbeat reports the error.
-    entry.catch(() => {});
+    entry.then(made, () => made(null));
     return entry;
   }
 
@@ -314,7 +323,7 @@ export class RemotePool implements StagePool {
   async #heartbeat(connected: Connected): Promise<void> {
     if (this.#state.tag !== 'serving') return;
     try {
-      const own = { kind: 'stages', name: this.#key, text: await this.#entry } as const;
+      const own = { kind: 'stages', name: this.#key, text: this.#text ?? (await this.#entry) } as const;
       this.#read(await connected.registry.renew(own, 'hosts'), connected.registry);
       this.#setFault(null);
       this.#keyed?.follow(this.#hosts?.serving ?? [], this.#definition.modelet.concurrency);

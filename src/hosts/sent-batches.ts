@@ -10,7 +10,7 @@ import { asError } from '../core/errors.ts';
 import type { LogRecord, RemotePlace, RequestNumber } from '../core/model.ts';
 import type { Batch, PoolEvents } from '../runtime/engine/pools/pool.ts';
 import type { Item } from '../runtime/engine/stage/item.ts';
-import { BATCH_LEASES, BatchQueue, type BatchState } from './batch-queue.ts';
+import { BATCH_LEASES, BatchQueue, type BatchState, LEFT_MS } from './batch-queue.ts';
 import { decodeReplies, encodeWork } from './batches.ts';
 import { ReceivedParts } from './received-parts.ts';
 import { RemoteRegistry } from './registry.ts';
@@ -54,6 +54,8 @@ export class SentBatches {
   readonly #sent: Map<string, SentBatch> = new Map();
   #connected: Connected | null = null;
   #onEmpty: (() => void) | null = null;
+  /** When the server was last asked to keep the queue. */
+  #keptAt: number = Number.NEGATIVE_INFINITY;
 
   constructor(sender: BatchSender) {
     this.#sender = sender;
@@ -120,6 +122,10 @@ export class SentBatches {
     const { queue, parts } = this.#connected;
     const { clock } = this.#sender;
     parts.tellAgain();
+    if (clock.now() >= this.#keptAt + LEFT_MS / 2) {
+      await queue.keep();
+      this.#keptAt = clock.now();
+    }
     await queue.endLeases();
     const old = [...this.#sent].filter(([, { batch }]) => batch.dispatchedAt + LOOK_MS < clock.now());
     for (const [id] of old) {
@@ -149,10 +155,15 @@ export class SentBatches {
     });
   }
 
+  /** Lets the server forget the queue some time later. */
+  async expire(): Promise<void> {
+    await this.#connected?.queue.expire();
+  }
+
   /** Gives up a queue whose host is gone. */
   async forget(): Promise<void> {
     // What it leaves on a server that is away is small.
-    await this.#connected?.queue.expire().catch(() => {});
+    await this.expire().catch(() => {});
     await this.close();
   }
 

@@ -1,7 +1,12 @@
-/** A remote stage whose connection to the broker is lost for a moment, while nothing else happens. */
+/** What a remote stage has on its broker, and what becomes of it when the stage or the connection goes. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { execFileSync } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
 import { BrokerLink } from '../../src/broker/broker-link.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { deadlineAfter, systemClock } from '../../src/core/clock.ts';
 import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
 import { BATCH_LEASES } from '../../src/hosts/batch-queue.ts';
@@ -86,4 +91,70 @@ test('a stage whose broker cannot be reached closes at once', async () => {
     isClosed = true;
   });
   await until('it has closed, without a wait', () => isClosed);
+});
+
+/** Starts a server, and a pool on it. */
+async function pooled(t: TestContext, definition: StageDefinition) {
+  const redis = await Redis.start();
+  const client = await redis.connect();
+  const { queue: _, ...broker } = placeOn(redis, 'registry');
+  const remote: RemotePlace = { ...broker, runtime: 'remote', secret: '' };
+  const pools: RemotePool[] = [];
+  const start = (): RemotePool => {
+    const pool = new RemotePool(
+      { ...definition, remote },
+      eventsOf(() => {}),
+    );
+    pools.push(pool);
+    pool.start();
+    return pool;
+  };
+  t.after(async () => {
+    for (const pool of pools) await pool.close(deadlineAfter(systemClock, 1));
+    client.destroy();
+    await redis.kill();
+  });
+  return { client, start };
+}
+
+test('the server forgets the queue of a stage that is gone, and keeps it when the stage comes back', {
+  skip: WITHOUT_REDIS,
+}, async (t) => {
+  const { client, start } = await pooled(t, stage(1));
+  const ttlOf = (name: string): Promise<number> => client.pTTL(`test:stage-node-1-r1:${name}`);
+  const pool = start();
+  await until('the queue is there', async () => (await ttlOf('meta')) === -1);
+  await client.zAdd('test:stage-node-1-r1:completed', { score: 1, value: '~ended' });
+  await client.hSet('test:stage-node-1-r1:~ended', { data: 'kept' });
+  await pool.close(deadlineAfter(systemClock, 10_000));
+  for (const name of ['meta', 'completed', '~ended']) assert.ok((await ttlOf(name)) > 0, name);
+  start();
+  await until('the queue is kept', async () => (await ttlOf('meta')) === -1 && (await ttlOf('completed')) === -1);
+});
+
+test('a stage stays in the registry while a deploy reads its file, which takes long', {
+  skip: WITHOUT_REDIS,
+}, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-test-'));
+  const path = join(folder, 'model.js');
+  writeFileSync(path, '');
+  const plain = stage(1);
+  const definition = { ...plain, modelet: { ...plain.modelet, source: { kind: 'file', path } as const } };
+  const { client, start } = await pooled(t, definition);
+  const writtenAt = async (): Promise<number> => {
+    const entry = await client.hGet('test:remote:remote:stages', 'node-1-r1');
+    return entry ? (JSON.parse(entry) as { at: number }).at : 0;
+  };
+  const pool = start();
+  await until('the stage is there', async () => (await writtenAt()) > 0);
+  rmSync(path);
+  execFileSync('mkfifo', [path]);
+  const end = openSync(path, 'r+');
+  t.after(() => {
+    rmSync(folder, { recursive: true });
+    closeSync(end);
+  });
+  pool.redefine({ ...definition, capacity: 7 });
+  const before = await writtenAt();
+  await until('it was renewed a few times', async () => (await writtenAt()) > before + 2500, 60_000);
 });
