@@ -221,9 +221,14 @@ export class Desk<Entry> {
     this.#ledger.failAll(makeError, which);
   }
 
+  /** Refuses further requests. */
+  stop(): void {
+    this.#isClosing = true;
+  }
+
   /** Refuses every further request, and settles the open ones by `limit`; at once if it is null. */
   async close(limit: Deadline | null): Promise<void> {
-    this.#isClosing = true;
+    this.stop();
     if (limit !== null) await this.#ledger.whenEmpty(limit);
     this.#ledger.failAll(shuttingDown);
     this.#refusals.close();

@@ -13,7 +13,8 @@ export class Registry {
   #writeApi: ((service: Service) => string) | null = null;
   #describing: NodeJS.Immediate | null = null;
   readonly #services: Map<string, Service> = new Map();
-  readonly #closing: Set<Promise<void>> = new Set();
+  /** Services that no runtime has any more, until their processes are gone. */
+  readonly #ending: Map<Service, Promise<void>> = new Map();
 
   constructor(host: Omit<ServiceHost, 'onDescribed'>) {
     this.#host = { ...host, onDescribed: () => this.describe() };
@@ -23,14 +24,17 @@ export class Registry {
     return [...this.#services.values()];
   }
 
-  /** Matches the services to `runtimes`: keeps unchanged services, starts new ones, drains and closes the rest. */
+  /**
+   * Matches the services to `runtimes`: keeps unchanged services, starts new ones, and closes the rest. Where a runtime has
+   * changed, the old service first answers the requests that it holds.
+   */
   reconcile(runtimes: ReadonlyMap<string, RuntimeConfig>, machine: Machine): void {
     for (const [id, service] of this.#services) {
       const wanted = runtimes.get(id);
       // Not as text: the order of the properties depends on which of them a flow sets.
       if (wanted && isDeepStrictEqual(wanted, service.config)) continue;
       this.#services.delete(id);
-      this.#track(service.close(true));
+      this.#track(service, wanted ? service.retire() : service.close(true));
     }
     for (const [id, config] of runtimes) {
       if (!this.#services.has(id)) this.#services.set(id, this.#start(id, config, machine));
@@ -54,11 +58,10 @@ export class Registry {
 
   /** Drains and closes all services within their deadline. Resolves when all processes are gone. */
   async closeAll(): Promise<void> {
-    for (const [id, service] of this.#services) {
-      this.#services.delete(id);
-      this.#track(service.close(true));
-    }
-    await Promise.all(this.#closing);
+    const all = [...this.#services.values(), ...this.#ending.keys()];
+    this.#services.clear();
+    for (const service of all) this.#track(service, service.close(true));
+    await Promise.all(this.#ending.values());
   }
 
   #start(id: string, config: RuntimeConfig, machine: Machine): Service {
@@ -67,8 +70,10 @@ export class Registry {
     return service;
   }
 
-  #track(closing: Promise<void>): void {
-    const tracked: Promise<void> = closing.finally(() => this.#closing.delete(tracked));
-    this.#closing.add(tracked);
+  #track(service: Service, ended: Promise<void>): void {
+    this.#ending.set(
+      service,
+      ended.finally(() => this.#ending.delete(service)),
+    );
   }
 }

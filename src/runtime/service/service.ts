@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { formatListen } from '../../config/formats/listen.ts';
 import { type PlannedStage, type RowTerms, rowTerms, type StageDefinition } from '../../config/stage-definition.ts';
-import { type Clock, deadlineAfter, systemClock } from '../../core/clock.ts';
+import { type Clock, type Deadline, deadlineAfter, systemClock } from '../../core/clock.ts';
 import { type ListenerSpec, NO_CLIENT } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, StageAction, StageLoad } from '../../core/model.ts';
@@ -44,8 +44,18 @@ export interface ServiceHost {
 
 /** Longest time for open requests to be answered after a signal, in ms. */
 export const DRAIN_MS = 30_000;
+/** Interval between two looks whether a service that retires is idle, in ms. */
+const LOOK_MS = 50;
 
-type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
+/**
+ *   open      takes requests                                      -> retiring | closing
+ *   retiring  another service takes its place; it answers what it holds -> closing
+ *   closing   answers what it can before its deadline, and ends all processes
+ */
+type ServiceState =
+  | { readonly tag: 'open' }
+  | { readonly tag: 'retiring' }
+  | { readonly tag: 'closing'; readonly ended: Promise<void> };
 
 /** Time limit for ending all processes of a runtime together, in ms. */
 export const CLOSE_MS = 5000;
@@ -247,8 +257,22 @@ export class Service {
    * all within `closeMs`. If `drain` is false, answers open requests at once. Idempotent.
    */
   close(drain: boolean, closeMs: number = CLOSE_MS): Promise<void> {
-    if (this.#state.tag === 'open') this.#state = { tag: 'closing', ended: this.#close(drain, closeMs) };
+    if (this.#state.tag !== 'closing') this.#state = { tag: 'closing', ended: this.#close(drain, closeMs) };
     return this.#state.ended;
+  }
+
+  /**
+   * Refuses new requests, lets the open ones take their time, and then closes. Requests without a time limit have as long
+   * as after a signal. A call of `close` ends the wait.
+   */
+  async retire(): Promise<void> {
+    if (this.#state.tag === 'open') {
+      this.#state = { tag: 'retiring' };
+      this.#client.stopListening();
+      this.desk.stop();
+      await this.#whenIdle(deadlineAfter(this.#clock, Math.max(DRAIN_MS, this.config.timeoutMs, this.config.flowTimeoutMs)));
+    }
+    await this.close(true);
   }
 
   /** A user has read the failures and deaths so far. */
@@ -270,7 +294,7 @@ export class Service {
     const shown = {
       id: this.id,
       name: this.config.name,
-      state: this.#state.tag === 'closing' ? 'shutdown' : engine.state,
+      state: this.#state.tag === 'open' ? engine.state : 'shutdown',
       refuses: this.#pins.barred,
       listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
       ...{ backlog: backlog + this.#told.backlog, capacity },
@@ -350,6 +374,18 @@ export class Service {
     this.#checks.fail(lost());
     // Requests that wait at the entrance were not in the dead engine. They go to the next one.
     this.desk.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id) && !this.desk.isHeld(id));
+  }
+
+  /** Resolves when no request is open, here or at the engine's listener, when the service closes, or at `limit`. */
+  #whenIdle(limit: Deadline): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        const isIdle = this.desk.backlog + this.#told.backlog === 0;
+        if (isIdle || this.#state.tag === 'closing' || this.#clock.now() >= limit) resolve();
+        else this.#clock.at(this.#clock.now() + LOOK_MS, look);
+      };
+      look();
+    });
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {

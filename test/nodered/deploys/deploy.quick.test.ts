@@ -4,10 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { CLOSE_MS } from '../../../src/runtime/service/service.ts';
 import { isAlive } from '../../fixtures/alive.ts';
 import { batcher, collector, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { useGate } from '../../fixtures/gate.ts';
-import { type DeployType, type FlowNode, pidsOf, type Snapshot, useNodeRed } from '../../fixtures/node-red.ts';
+import {
+  type DeployType,
+  engineUrl,
+  type FlowNode,
+  pidsOf,
+  type Snapshot,
+  useNodeRed,
+} from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 
 const DEPLOYS: readonly DeployType[] = ['full', 'flows', 'nodes'];
@@ -43,8 +51,13 @@ function workers({ runtimes }: Snapshot, name: string): (number | null)[] {
   return stages.find((found) => found.name === name)?.workers.map(({ pid }) => pid) ?? [];
 }
 
-async function run(): Promise<unknown> {
-  const response = await nodeRed.post('/run', { path: [] });
+function run(): Promise<unknown> {
+  return runAt(nodeRed.url);
+}
+
+async function runAt(url: string): Promise<unknown> {
+  const body = JSON.stringify({ path: [] });
+  const response = await fetch(`${url}/run`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
   assert.equal(response.status, 200, await response.clone().text());
   return response.json();
 }
@@ -171,14 +184,22 @@ describe('deploy: something changed', () => {
     assert.deepEqual(await run(), ['first', 'second']);
   });
 
-  test('a changed runtime gets a new engine, and the old one answers its requests', async () => {
-    const before = await startAnew(pipeline());
-    const old = run();
-    await until('it is at work', async () => (await gate.entered()).length === 1);
-    const afterwards = await nodeRed.deployReady(changed(pipeline(), { runtime: { timeoutMs: '20000' } }));
+  test('a changed runtime gets a new engine, and the old one answers its requests, however long they run', async () => {
+    const limits = { listen: '127.0.0.1:0', timeoutMs: '600000' };
+    const flows = changed(pipeline(), { runtime: limits });
+    const before = await startAnew(flows);
+    const old = [run(), runAt(await engineUrl(nodeRed))];
+    await until('both are there', async () => (await nodeRed.snapshot()).runtimes[0]?.backlog === 2);
+    await until('they are at work', async () => (await gate.entered()).length > 0);
+    const afterwards = await nodeRed.deployReady(changed(flows, { runtime: { ...limits, timeoutMs: '500000' } }));
+    const readyAt = performance.now();
     assert.notEqual(afterwards.runtimes[0]?.engine.pid, before.runtimes[0]?.engine.pid);
+    await until(
+      'they have run for longer than processes may take to end',
+      () => performance.now() > readyAt + CLOSE_MS,
+    );
     await gate.open();
-    assert.deepEqual(await old, ['first', 'second']);
+    assert.deepEqual(await Promise.all(old), new Array(2).fill(['first', 'second']));
     assert.deepEqual(await run(), ['first', 'second']);
     await until('the old processes are gone', () => !pidsOf(before).some(isAlive));
   });
