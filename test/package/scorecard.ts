@@ -49,11 +49,23 @@ export async function validate(target: string, folder: string, npm: string): Pro
       https_proxy: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
       no_proxy: 'registry.npmjs.org',
     };
-    const output = await runNode([program, 'validate', '--path', target, '--output', report], place, env);
+    const output = await patiently(() =>
+      runNode([program, 'validate', '--path', target, '--output', report], place, env),
+    );
     const { package: _, ...scorecard } = JSON.parse(await readFile(report, 'utf8'));
     return { scorecard, output, hasCatalogue: catalogue !== null };
   } finally {
     server.close();
+  }
+}
+
+/** Tries again where the registry has closed a connection: the tool does not. */
+async function patiently(validate: () => Promise<string>, tries = 3): Promise<string> {
+  try {
+    return await validate();
+  } catch (thrown) {
+    if (tries === 1 || !/ECONNRESET|ETIMEDOUT|EAI_AGAIN/.test(String(thrown))) throw thrown;
+    return patiently(validate, tries - 1);
   }
 }
 

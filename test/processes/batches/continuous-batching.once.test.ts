@@ -147,7 +147,8 @@ for (const { name, stage, skip = false } of WORKERS) {
         const bed = await serveSteps(t, { ...stage, retryLost });
         const asked = ['a 1 plain', 'b 1 plain'].map((input) => bed.service.ask(input));
         await begun(bed, 0);
-        await until('both run', () => bed.service.stage('s').busy === 2);
+        // What the worker has not read yet begins anew in the next one.
+        await joined(bed, 'a', 'b');
         kill9(bed.service.pids('s')[0] as number);
         open(bed, 0, 1, 2);
         const codes = (await Promise.all(asked.map(({ answer }) => answer))).map(({ code }) => code);

@@ -9,7 +9,7 @@ import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { allGone, kill9, within } from '../../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
-import { type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
+import { type StageSpec, serve } from '../../fixtures/service.ts';
 
 /** Starts two processes in their own sessions: a child, and a grandchild whose parent has ended. */
 const DAEMONS = `
@@ -23,31 +23,37 @@ def predict(value):
     return [child.pid, orphan]
 `;
 
-async function served(t: TestContext, stage: Partial<StageSpec> = {}) {
+async function served(t: TestContext) {
   const folder = folderFor(t);
   const python = join(folder, 'model.py');
   writeFileSync(python, DAEMONS);
-  const service = await serve(t, { stages: [{ id: 'model', python, ...stage }] });
+  const stage: StageSpec = { id: 'model', python };
+  const service = await serve(t, { stages: [stage] });
   const pids = await service.value<number[]>({ file: join(folder, 'begun') });
   assert.deepEqual(pids.map(isAlive), [true, true]);
-  return { service, pids, folder };
+  return { service, stage, pids, folder };
 }
+
+type Served = Awaited<ReturnType<typeof served>>;
 
 async function gone(pids: readonly number[]): Promise<void> {
   await until('what it started has ended', () => !pids.some(isAlive));
 }
 
 describe('processes in their own sessions', { skip: WITHOUT_PYTHON }, () => {
-  const ends: Readonly<Record<string, (service: TestService, folder: string) => unknown>> = {
-    'is killed': (service) => kill9(service.pids('model')[0]),
-    'is over its time limit': (service, folder) => service.ask({ file: join(folder, 'again'), hang: true }),
-    'is replaced': (service) => service.service.actOnStage('model', 'restart'),
+  const ends: Readonly<Record<string, (bed: Served) => unknown>> = {
+    'is killed': ({ service }) => kill9(service.pids('model')[0]),
+    'is over its time limit': ({ service, stage, folder }) => {
+      service.apply({ stages: [{ ...stage, runTimeoutMs: 2000 }] });
+      service.ask({ file: join(folder, 'again'), hang: true });
+    },
+    'is replaced': ({ service }) => service.service.actOnStage('model', 'restart'),
   };
   for (const [name, end] of Object.entries(ends)) {
     test(`end when their worker ${name}`, async (t) => {
-      const { service, pids, folder } = await served(t, { runTimeoutMs: 2000 });
-      end(service, folder);
-      await gone(pids);
+      const bed = await served(t);
+      end(bed);
+      await gone(bed.pids);
     });
   }
 

@@ -16,8 +16,8 @@ class Model:
     def setup(self):
         for step in range(30):
             WORDS
-            time.sleep(0.1)
-    def __init__(self, init, ctx): self.ctx = ctx
+            time.sleep(self.pause)
+    def __init__(self, init, ctx): self.ctx, self.pause = ctx, init.get("pause", 0)
     def predict(self, value): return value
 `;
   const ways: Readonly<Record<string, string>> = {
@@ -32,7 +32,12 @@ class Model:
     test(`goes on for longer than its limit with ${name}`, { skip: WITHOUT_PYTHON }, async (t) => {
       const python = join(folderFor(t), 'model.py');
       writeFileSync(python, PRINTS.replace('WORDS', words));
-      const service = await serve(t, { stages: [{ id: 'model', python, startTimeoutMs: 1500 }] });
+      // Python alone may take a while on a slow machine; its first sign comes afterwards.
+      const startedAt = performance.now();
+      await (await serve(t, { stages: [{ id: 'quick', python }] })).ready();
+      const startTimeoutMs = Math.max(1500, Math.round(4 * (performance.now() - startedAt)));
+      const init = { pause: (2 * startTimeoutMs) / 30 / 1000 };
+      const service = await serve(t, { stages: [{ id: 'model', python, init, startTimeoutMs }] });
       await service.ready();
       assert.equal(await service.value(7), 7);
       assert.equal(service.stage('model').workers[0]?.restarts, 0);
