@@ -270,7 +270,9 @@ export class Service {
       this.#state = { tag: 'retiring' };
       this.#client.stopListening();
       this.desk.stop();
-      await this.#whenIdle(deadlineAfter(this.#clock, Math.max(DRAIN_MS, this.config.timeoutMs, this.config.flowTimeoutMs)));
+      await this.#whenIdle(
+        deadlineAfter(this.#clock, Math.max(DRAIN_MS, this.config.timeoutMs, this.config.flowTimeoutMs)),
+      );
     }
     await this.close(true);
   }

@@ -129,6 +129,20 @@ describe('close', () => {
     }
   });
 
+  test('of a service that retires: it refuses new requests and answers, and no longer takes its time', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [{ id: 'spin', file: 'spin', init: { folder } }] });
+    const open = service.ask('spin');
+    await until('it runs', () => callsIn(folder).length === 1);
+    const retired = service.service.retire();
+    assert.throws(() => service.ask('a'), { code: 'shutting_down' });
+    assert.equal(service.service.snapshot().state, 'shutdown');
+    const closed = service.service.close(true, 1500);
+    assert.equal((await open.answer).code, 'shutting_down');
+    await within(Promise.all([closed, retired]), 'it closes');
+    await allGone();
+  });
+
   test('answers the requests before it waits for the workers to end', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder } }] });
