@@ -237,6 +237,7 @@ test('the dialog of modelet-keys hashes what is typed, keeps what is not, and ne
     await editor.page.evaluate(
       "$('.red-ui-tray-body .red-ui-editableList-item-remove').last().trigger('click'); $('#node-config-dialog-ok').trigger('click')",
     );
+    await editor.settle(2);
     await editor.ok();
     assert.deepEqual((await editor.saved(String(keys)))['clients'], clients.slice(0, 1));
     await editor.ok();
