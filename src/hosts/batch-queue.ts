@@ -38,9 +38,9 @@ export type BatchState =
 
 const KEPT_S = 15;
 const KEPT = { age: KEPT_S, count: 1000 } as const;
-/** The lists of batches that have ended, and all keys of a queue without others. */
+/** The lists of batches that have ended, and all keys of a queue without others. `stalled-check` ends by itself, and soon. */
 const ENDED = ['completed', 'failed'] as const;
-const LEFT = ['meta', 'events', 'id', 'pc', ...ENDED, 'marker', 'stalled-check'] as const;
+const LEFT = ['meta', 'events', 'id', 'pc', ...ENDED, 'marker'] as const;
 export const LEFT_MS = 3_600_000;
 const OPTIONS: JobsOptions = { removeOnFail: KEPT };
 
