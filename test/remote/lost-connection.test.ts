@@ -1,7 +1,7 @@
-/** What a remote stage has on its broker, and what becomes of it when the stage or the connection goes. */
+/** What a remote stage and a host have on their broker, and what becomes of it when the stage or the connection goes. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -18,6 +18,7 @@ import type { Item } from '../../src/runtime/engine/stage/item.ts';
 import { stage } from '../engine/rig.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { freePort } from '../fixtures/free-port.ts';
+import { startHost } from '../fixtures/headless.ts';
 import { Link } from '../fixtures/link.ts';
 import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
@@ -27,6 +28,9 @@ const IDLE: WorkerStatus = {
   ...{ index: 0, pid: 1, state: 'ready', cpus: null, busy: false, running: 0, restarts: 0, error: null },
   ...{ rssBytes: 1, cpuMs: 1, gauges: {} },
 };
+
+/** Bytes of a file that holds none, and takes a minute to read. */
+const HUGE = 2 ** 37;
 
 function eventsOf(onChange: () => void): PoolEvents<Item> {
   const none = (): void => {};
@@ -114,7 +118,7 @@ async function pooled(t: TestContext, definition: StageDefinition) {
     client.destroy();
     await redis.kill();
   });
-  return { client, start };
+  return { redis, client, start };
 }
 
 test('the server forgets the queue of a stage that is gone, and keeps it when the stage comes back', {
@@ -127,9 +131,11 @@ test('the server forgets the queue of a stage that is gone, and keeps it when th
   await client.zAdd('test:stage-node-1-r1:completed', { score: 1, value: '~ended' });
   await client.hSet('test:stage-node-1-r1:~ended', { data: 'kept' });
   await pool.close(deadlineAfter(systemClock, 10_000));
+  assert.ok((await ttlOf('stalled-check')) <= BATCH_LEASES.leaseMs, 'leases are looked at again soon');
   for (const name of ['meta', 'completed', '~ended']) assert.ok((await ttlOf(name)) > 0, name);
   start();
   await until('the queue is kept', async () => (await ttlOf('meta')) === -1 && (await ttlOf('completed')) === -1);
+  assert.notEqual(await ttlOf('stalled-check'), -1, 'leases are looked at again');
 });
 
 test('a stage stays in the registry while a deploy reads its file, which takes long', {
@@ -157,4 +163,29 @@ test('a stage stays in the registry while a deploy reads its file, which takes l
   pool.redefine({ ...definition, capacity: 7 });
   const before = await writtenAt();
   await until('it was renewed a few times', async () => (await writtenAt()) > before + 2500, 60_000);
+});
+
+test('a host stays in the registry while it reads the file of a stage, which takes long', {
+  skip: WITHOUT_REDIS,
+}, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-test-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'model.js');
+  writeFileSync(path, '');
+  const plain = stage(1);
+  const definition = { ...plain, modelet: { ...plain.modelet, source: { kind: 'file', path } as const } };
+  const { redis, client, start } = await pooled(t, definition);
+  start();
+  const isPublished = (): Promise<boolean> => client.hExists('test:remote:remote:stages', 'node-1-r1').then(Boolean);
+  await until('the stage is there', isPublished);
+  truncateSync(path, HUGE);
+  const host = startHost(t, '--broker', redis.url, '--prefix', 'test', '--runtime', 'remote', '--code', 'local');
+  const writtenAt = async (): Promise<number> => {
+    const [entry] = await client.hVals('test:remote:remote:hosts');
+    return entry ? (JSON.parse(entry) as { at: number }).at : 0;
+  };
+  await until('the host is there', async () => (await writtenAt()) > 0);
+  const before = await writtenAt();
+  await until('it was renewed a few times', async () => (await writtenAt()) > before + 2500, 20_000);
+  assert.equal(host.child.exitCode, null);
 });

@@ -53,8 +53,10 @@ export class RemoteWorkerHost {
   readonly #stages: Map<string, StageAtHost> = new Map();
   /** The ways through several stages that batches have taken: keys of stages, by the name of the entry. */
   readonly #rows: Map<string, readonly string[]> = new Map();
+  /** Keys of the stages that are being installed: to read the file of a large model takes long. */
+  readonly #installing: Set<string> = new Set();
   /** Why this host does not serve stages that it could, by their keys. */
-  #declined: ReadonlyMap<string, string> = new Map();
+  readonly #declined: Map<string, string> = new Map();
   /** Names of the stages whose refusal was logged. */
   readonly #told: Set<string> = new Set();
   /** `draining`: batches at hand are answered, and reports say so. */
@@ -107,52 +109,63 @@ export class RemoteWorkerHost {
   async #heartbeat(registry: RemoteRegistry): Promise<void> {
     const { fresh } = await this.#renew(registry);
     if (this.#state !== 'serving') return;
-    const declined = new Map<string, string>();
     const now = this.#clock.now();
-    let hasChanged = false;
     for (const [key, entry] of fresh) {
       const stage = this.#stages.get(key);
       if (stage) stage.seenAt = now;
-      if (stage?.entry === entry) continue;
-      try {
-        const planned = await installed(readPublished(entry, this.#spec.secret), this.#spec, this.#models);
-        if (planned) hasChanged = (await this.#place(key, planned, entry, registry)) || hasChanged;
-      } catch (thrown) {
-        declined.set(key, asError(thrown).message);
-      }
+      if (stage?.entry !== entry) void this.#install(key, entry, registry);
     }
-    this.#declined = declined;
-    this.#tellDeclined();
-    if (this.#endUnseen(now) || hasChanged) this.#apply();
+    for (const key of this.#declined.keys()) if (!fresh.has(key)) this.#declined.delete(key);
+    this.#endUnseen(now);
   }
 
-  /** Returns whether there are any. */
-  #endUnseen(now: number): boolean {
+  async #install(key: string, entry: string, registry: RemoteRegistry): Promise<void> {
+    if (this.#installing.has(key)) return;
+    this.#installing.add(key);
+    try {
+      const planned = await installed(readPublished(entry, this.#spec.secret), this.#spec, this.#models);
+      if (planned) await this.#place(key, planned, entry, registry);
+      this.#declined.delete(key);
+    } catch (thrown) {
+      this.#decline(key, asError(thrown).message);
+    }
+    this.#installing.delete(key);
+  }
+
+  #decline(key: string, reason: string): void {
+    this.#declined.set(key, reason);
+    if (this.#told.has(key)) return;
+    this.#told.add(key);
+    this.#log.write({ level: 'error', message: `does not serve stage ${key}: ${reason}` });
+  }
+
+  #endUnseen(now: number): void {
     const unseen = [...this.#stages].filter(([, { seenAt }]) => now - seenAt >= GRACE_MS);
     for (const [key, stage] of unseen) {
       this.#stages.delete(key);
       for (const one of stage.hosted) void one.drain();
       this.#log.write({ level: 'info', message: `stage ${stage.planned.name} is no longer served`, fields: { key } });
     }
-    return unseen.length > 0;
+    if (unseen.length > 0) this.#apply();
   }
 
   #renew(registry: RemoteRegistry): Promise<RegistryEntries> {
     return registry.renew({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }, 'stages');
   }
 
-  /** Begins to serve a stage, or takes over what has changed besides its modelet. Returns whether it did. */
-  async #place(key: string, planned: PlannedStage, entry: string, registry: RemoteRegistry): Promise<boolean> {
+  /** Begins to serve a stage, or takes over what has changed besides its modelet. */
+  async #place(key: string, planned: PlannedStage, entry: string, registry: RemoteRegistry): Promise<void> {
     const present = this.#stages.get(key);
     if (present) {
       Object.assign(present, { planned, entry });
-      return true;
+      if (this.#state === 'serving') this.#apply();
+      return;
     }
     const queues = planned.modelet.keyBy === '' ? [queueOf(key)] : [queueOf(key), queueOf(key, this.#id)];
     const links = await Promise.all(queues.map((queue) => this.#link(queue)));
     if (this.#state !== 'serving') {
       for (const link of links) await link.close();
-      return false;
+      return;
     }
     const spec = {
       ...{ key, places: placesOf(planned), host: this.#id, registry, service: this.#service },
@@ -162,9 +175,9 @@ export class RemoteWorkerHost {
     const hosted = links.map((link) => new HostedStage({ ...spec, link }));
     const now = this.#clock.now();
     this.#stages.set(key, { entry, planned, hosted, since: registry.toServer(now), seenAt: now });
+    this.#apply();
     for (const one of hosted) one.start();
     this.#log.write({ level: 'info', message: `serves stage ${planned.name}`, fields: { key } });
-    return true;
   }
 
   #apply(): void {
@@ -215,14 +228,6 @@ export class RemoteWorkerHost {
       stages[id] = { workers, pinWarnings, description: this.#service.description(id), error, own };
     }
     return { host: hostname(), pid: process.pid, isLeaving: this.#state !== 'serving', stages };
-  }
-
-  #tellDeclined(): void {
-    for (const [key, reason] of this.#declined) {
-      if (this.#told.has(key)) continue;
-      this.#told.add(key);
-      this.#log.write({ level: 'error', message: `does not serve stage ${key}: ${reason}` });
-    }
   }
 
   #link(queue: string): Promise<BrokerLink> {
