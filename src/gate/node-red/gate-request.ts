@@ -121,14 +121,14 @@ export class GateRequest {
   }
 
   #send(stay: LeaseHold): void {
-    const { live, isStopped } = this.#context;
+    const { RED, live, isStopped } = this.#context;
     const node = live.get(this.#id)?.node;
     if (!node || isStopped()) {
       stay.end('cancelled');
       endWithoutFlow(this.#leaving);
       return;
     }
-    const error = sendAlong(node, this.#msg, 'invalid_input');
+    const error = sendAlong(RED, node, this.#msg, 'invalid_input');
     if (error) {
       stay.end('cancelled');
       deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);

@@ -142,7 +142,7 @@ export class Arrivals {
       this.whenRunning(() => {
         const node = live.get(id)?.node;
         if (!node) clients.answerIfEarlier(msg, flowsChanged());
-        const error = node && sendAlong(node, msg, 'modelet_failed');
+        const error = node && sendAlong(RED, node, msg, 'modelet_failed');
         if (error) deliverToCatchNodes(RED, node, msg, error);
         done();
       });

@@ -101,11 +101,11 @@ function handOver(
   const collector = handler?.kind === 'collector' ? context.live.get(handler.id) : undefined;
   if (handler?.kind === 'output') {
     msg.payload = errorBody(info, info.requestId);
-    sendFrom(failing, [null, msg]);
+    sendFrom(context.RED, failing, [null, msg]);
   } else if (collector?.kind === 'collector') {
     const { errorPayload } = context.live.settings('collector', collector.node.id) ?? {};
     if (errorPayload !== 'keep') msg.payload = errorBody(info, info.requestId);
-    sendFrom(collector.node, [null, msg]);
+    sendFrom(context.RED, collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {
     // The runtime counts requests that it drops on purpose; an error for each would flood the Catch nodes.
     toCatchNodes(context.RED, failing, error, failed);

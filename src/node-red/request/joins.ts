@@ -220,7 +220,7 @@ export class Joins {
     }
     forgetError(msg);
     msg.payload = payload;
-    const error = sendAlong(node, msg, 'modelet_failed');
+    const error = sendAlong(this.#context().RED, node, msg, 'modelet_failed');
     if (error) {
       this.#fail(id, held, trace, error);
       return;

@@ -219,44 +219,17 @@ export function writeError(
 }
 
 /**
- * Sends messages from a node. Node-RED sends the first on before it clones it for a second wire. If that fails, no node gets
- * the message, so that the caller may end it in another way.
+ * Sends messages from a node. Where Node-RED will clone them for a second wire, a clone is tried before: it sends the first
+ * on at once, and a message that it then cannot clone would be both delivered and failed.
  * @param messages one, several or none for each output
- * @throws Node-RED's error if it cannot clone a message
+ * @throws Node-RED's error if it cannot clone a message; no node gets any then
  */
-export function sendFrom(node: Node, messages: readonly (object | readonly object[] | null)[]): void {
+export function sendFrom(RED: NodeAPI, node: Node, messages: readonly (object | readonly object[] | null)[]): void {
   const { wires } = node as Node & { readonly wires: readonly (readonly string[])[] };
-  const deliveries = messages.map((sent, output) => [sent ?? []].flat().length * (wires[output]?.length ?? 0));
-  if (deliveries.reduce((sum, count) => sum + count, 0) < 2) {
-    node.send([...messages] as NodeMessage[]);
-    return;
-  }
-  const copies: object[] = [];
-  const copyOf = (message: object): object => {
-    copies.push({ ...message });
-    return copies.at(-1) as object;
-  };
-  const sent = messages.map((one) => (one === null ? null : Array.isArray(one) ? one.map(copyOf) : copyOf(one)));
-  try {
-    node.send(sent as NodeMessage[]);
-  } catch (thrown) {
-    for (const copy of copies) withdraw(copy);
-    throw thrown;
-  }
-}
-
-/** Has the delivery of a message fail that Node-RED has queued: it reads the id of each message that it delivers. */
-function withdraw(message: { _msgid?: string }): void {
-  const { _msgid: id } = message;
-  const shared = { configurable: true, enumerable: true };
-  Object.defineProperty(message, '_msgid', {
-    ...shared,
-    get: () => {
-      throw new Error('the message is not delivered, because it cannot be cloned for the other wires of its node');
-    },
-  });
-  // Behind the delivery. A node that Node-RED calls without a queue (runtimeSyncDelivery) has the message already.
-  setImmediate(() => Object.defineProperty(message, '_msgid', { ...shared, value: id, writable: true }));
+  const all = messages.map((sent) => [sent ?? []].flat() as PipelineMessage[]);
+  const deliveries = all.reduce((sum, sent, output) => sum + sent.length * (wires[output]?.length ?? 0), 0);
+  if (deliveries > 1) for (const msg of all.flat()) keepingClient(msg, () => void RED.util.cloneMessage(msg));
+  node.send([...messages] as NodeMessage[]);
 }
 
 /** Runs `act`, which clones the message. If that fails, restores the `req` and `res` that Node-RED removed. */
@@ -271,9 +244,9 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
 }
 
 /** Sends a message along the first output of a node. Returns the error if Node-RED cannot clone it for a second wire. */
-export function sendAlong(node: Node, msg: PipelineMessage, otherwise: ErrorCode): ModeletError | null {
+export function sendAlong(RED: NodeAPI, node: Node, msg: PipelineMessage, otherwise: ErrorCode): ModeletError | null {
   try {
-    sendFrom(node, [msg, null]);
+    sendFrom(RED, node, [msg, null]);
     return null;
   } catch (thrown) {
     return asModeletError(thrown, otherwise);

@@ -53,7 +53,7 @@ export class PartMessages {
    */
   send(part: unknown, index: number): void {
     this.#count = index + 1;
-    const { live, deployment, isStopped } = this.#context;
+    const { RED, live, deployment, isStopped } = this.#context;
     const output = this.#output;
     const { parting: collectors = [], streaming = null } = deployment().nodes.get(this.#exit)?.exit ?? {};
     // A stream response directly behind the stage needs no messages.
@@ -63,7 +63,7 @@ export class PartMessages {
     }
     for (const id of collectors) {
       const collector = live.get(id)?.node;
-      if (collector) sendFrom(collector, [this.#copy(part, output, index), null]);
+      if (collector) sendFrom(RED, collector, [this.#copy(part, output, index), null]);
     }
     willAnswer(this.#msg);
   }

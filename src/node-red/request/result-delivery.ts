@@ -116,7 +116,7 @@ export class ResultDelivery {
     this.#parts?.end(result);
     this.#stream?.end(value);
     noteResult(this.#msg);
-    sendFrom(sender.node, [this.#msg]);
+    sendFrom(this.#context.RED, sender.node, [this.#msg]);
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     return true;
   }

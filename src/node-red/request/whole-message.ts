@@ -161,7 +161,7 @@ export class WholeMessage {
       return messages.length > 1 ? messages : (messages[0] ?? null);
     });
     this.hasSent = true;
-    sendFrom(this.#node, sent);
+    sendFrom(this.#context.RED, this.#node, sent);
   }
 
   /** @param takes whether the message that came may be changed, because the code has ended */

@@ -158,8 +158,6 @@ describe('values that cannot be sent', () => {
     const first = nodeRed.inputs('first wire');
     const answer = await nodeRed.post('/uncloned', {}, { signal: AbortSignal.timeout(20_000) });
     assert.deepEqual([answer.status, await codeOf(answer)], [500, 'modelet_failed']);
-    const refused = /not delivered, because it cannot be cloned/;
-    await until('the delivery along the first wire has failed', () => nodeRed.logs.some((line) => refused.test(line)));
     assert.deepEqual(first, []);
   });
 

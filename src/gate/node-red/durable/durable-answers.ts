@@ -72,7 +72,7 @@ export function answerFrom(context: RequestContext, gate: string, msg: PipelineM
   if (node && context.deployment().nodes.get(gate)?.handler?.kind === 'output') {
     Object.assign(msg, { statusCode, payload, headers: { ...msg.headers, ...headers } });
     try {
-      sendFrom(node, [null, msg]);
+      sendFrom(context.RED, node, [null, msg]);
       return;
     } catch (thrown) {
       logFault(context.RED, 'an answer could not be handed on', thrown);

@@ -135,7 +135,7 @@ function sendOn({ context, leases, room }: StorePlace, { id }: DeployedGate, cla
       stay.end('cancelled');
       return;
     }
-    const error = sendAlong(node, msg, 'invalid_input');
+    const error = sendAlong(context.RED, node, msg, 'invalid_input');
     if (error) stay.end(error);
     else stay.leave();
   });
