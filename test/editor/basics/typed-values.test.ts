@@ -235,7 +235,7 @@ test('the dialog of modelet-keys hashes what is typed, keeps what is not, and ne
     await editor.openConfig('keys');
     // The row of a client that was removed is still fading away.
     await editor.page.evaluate(
-      "$('.red-ui-tray-body .red-ui-editableList-item-remove').last().trigger('click'); $('#node-config-dialog-ok').trigger('click')",
+      "$.fx.off = false; $('.red-ui-tray-body .red-ui-editableList-item-remove').last().trigger('click'); $.fx.off = true; $('#node-config-dialog-ok').trigger('click')",
     );
     await editor.settle(2);
     await editor.ok();
