@@ -20,6 +20,7 @@ import {
   type ModeletTrace,
   type PipelineMessage,
   sendAlong,
+  valueIn,
   withGather,
 } from './messages.ts';
 
@@ -136,7 +137,7 @@ export class Joins {
 
   #keyOf({ config: { key } }: PlannedJoin, msg: PipelineMessage): string | undefined {
     if (key === '') return undefined;
-    const value: unknown = this.#context().RED.util.getMessageProperty(msg, key);
+    const value = valueIn(this.#context().RED, msg, key);
     return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
   }
 

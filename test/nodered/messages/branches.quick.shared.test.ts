@@ -343,6 +343,19 @@ describe('branches: over HTTP', () => {
     }
   });
 
+  test('the client hears that a message lacks what should hold the key of its branch', async () => {
+    await red.deploy([
+      TAB,
+      httpIn('in', '/keyless', 'gather'),
+      gather('gather', 'out', 'out', { key: 'source.name', quorum: '2' }),
+      httpOut('out'),
+    ]);
+    const answer = await red.post('/keyless', {}, { signal: AbortSignal.timeout(20_000) });
+    assert.equal(answer.status, 422);
+    const { error } = (await answer.json()) as { error: { message: string } };
+    assert.match(error.message, /unknown branch: msg\.source\.name is no text and no number/);
+  });
+
   test('a client that goes away leaves no gather behind', async () => {
     for (const compiled of [true, false]) {
       await deployHttp('gather', compiled);
