@@ -132,7 +132,7 @@ export class PipelineRequest {
         deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
         priority: priorityOf(this.#msg),
         patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
-        group: route.dropKey === '' ? 0 : hashOf(String(RED.util.getMessageProperty(this.#msg, route.dropKey))),
+        group: route.dropKey === '' ? 0 : hashOf(String(valueIn(RED, this.#msg, route.dropKey))),
         sticky: route.sticky === '' ? 0 : stickyHash(valueIn(RED, this.#msg, route.sticky)),
         key: key?.hash ?? 0,
         cost: route.costBy === '' ? NO_COST : itemCostOf(valueIn(RED, this.#msg, route.costBy)),

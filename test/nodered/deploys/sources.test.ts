@@ -215,6 +215,14 @@ describe('drop-oldest', () => {
     assert.deepEqual(payloads(await arrived(out, 3)), [0, 499, 500]);
   });
 
+  test('drop-oldest takes messages that lack what should hold the dropKey as alike', async () => {
+    const out = await deploySlow({ ...CAMERA, dropKey: 'source.camera' });
+    await gate.open();
+    red.send('slow', { payload: 'without' });
+    red.send('slow', { payload: 'with null', source: null });
+    assert.deepEqual(sorted(payloads(await arrived(out, 2))), ['"with null"', '"without"']);
+  });
+
   test('drop-oldest without a dropKey keeps the newest of all, and never drops a higher priority for a lower one', async () => {
     const out = await deploySlow({ capacity: '2', overflow: 'drop-oldest' });
     await occupy('slow', { payload: 'first' });
