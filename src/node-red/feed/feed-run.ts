@@ -4,7 +4,7 @@ import { DEFAULT_LIMITS, type FeedConfig } from '../../config/compile.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { readMessageBody } from '../http/bodies.ts';
 import { deliverToCatchNodes } from '../request/error-exit.ts';
-import type { PipelineMessage } from '../request/messages.ts';
+import { type PipelineMessage, sendFrom } from '../request/messages.ts';
 import { feedItems } from './feed-source.ts';
 import type { FeedSequence, Feeds, FeedWindow } from './feeds.ts';
 
@@ -99,7 +99,7 @@ export class FeedRun implements FeedSequence {
       if (value instanceof ModeletError) {
         deliverToCatchNodes(this.#RED, this.#node, { ...item, payload: undefined }, value);
       } else {
-        this.#node.send(item);
+        sendFrom(this.#RED, this.#node, [item]);
         isSent = true;
       }
     } finally {

@@ -127,7 +127,7 @@ describe('arrays', () => {
       stage('stage', 'return input;', 'out'),
       ...['out', 'copy'].map(sink),
     ]);
-    const out = red.inputs('out');
+    const [out, staged] = [red.inputs('out'), red.inputs('stage')];
     const uncloneable = {
       get broken(): never {
         throw new Error('broken getter');
@@ -140,6 +140,7 @@ describe('arrays', () => {
     }
     red.send('feed', { payload: ['next'] });
     assert.deepEqual(payloads(await arrived(out, 1)), ['next']);
+    assert.deepEqual(payloads(staged), ['next'], 'the first wire gets no message that the second cannot get');
   });
 
   test('items are copies: a change of one item does not appear in another', async () => {
