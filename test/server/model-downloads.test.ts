@@ -271,10 +271,10 @@ test('the lock of a process that has died is taken away when it stays as it is',
     isTaken = true;
     return lock;
   });
-  for (let turns = 0; !isTaken && turns < 10_000; turns += 1) {
-    await new Promise(setImmediate);
-    clock.advance(100);
-  }
+  await until('it is taken away', () => {
+    clock.advance(1000);
+    return isTaken;
+  });
   await (await taken).release();
   assert.equal(existsSync(join(cache.folder, '.lock')), false);
 });
@@ -288,10 +288,10 @@ test('a process whose folder another has taken over leaves the lock of the other
   void FolderLock.take(cache.folder, signal, clock).then((lock) => {
     second = lock;
   });
-  for (let turns = 0; !second && turns < 10_000; turns += 1) {
-    await new Promise(setImmediate);
-    clock.advance(100);
-  }
+  await until('the other takes it over', () => {
+    clock.advance(1000);
+    return second;
+  });
   const taken = readFileSync(file, 'utf8');
   asleep.advance(60_000);
   await new Promise((resolve) => setTimeout(resolve, 20));
