@@ -25,8 +25,8 @@ export default function register(RED: NodeAPI): void {
     }
     // The badge of the node that this one replaces may still be shown.
     this.status({});
-    const show = throttle(() => this.status(feedBadge(window.unsettled, config.window)));
-    const window = new FeedWindow(config.window, show);
+    const badge = throttle(() => this.status(feedBadge(window.unsettled, config.window)));
+    const window = new FeedWindow(config.window, badge.changed);
     const running = new Set<FeedRun>();
     const stop = (): void => {
       for (const run of running) run.stop();
@@ -56,19 +56,30 @@ export default function register(RED: NodeAPI): void {
           outer?.();
         });
     });
-    this.on('close', stop);
+    this.on('close', () => {
+      stop();
+      badge.end();
+    });
   });
 }
 
-/** Calls `show` at most once per interval, and always after the last change. */
-function throttle(show: () => void): () => void {
-  let due = false;
-  return () => {
-    if (due) return;
-    due = true;
-    setTimeout(() => {
-      due = false;
-      show();
-    }, BADGE_INTERVAL_MS).unref();
+/**
+ * Calls `show` at most once per interval, and always after the last change. Not after `end`: the node that a deploy puts in
+ * place of this one has the same badge.
+ */
+function throttle(show: () => void): { changed(): void; end(): void } {
+  let next: NodeJS.Timeout | 'none' | 'ended' = 'none';
+  return {
+    changed: () => {
+      if (next !== 'none') return;
+      next = setTimeout(() => {
+        next = 'none';
+        show();
+      }, BADGE_INTERVAL_MS).unref();
+    },
+    end: () => {
+      if (typeof next === 'object') clearTimeout(next);
+      next = 'ended';
+    },
   };
 }

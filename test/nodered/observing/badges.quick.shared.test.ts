@@ -103,6 +103,10 @@ describe('badges', () => {
       await until(`none is red after a deploy of ${type}`, () => !areRed().some(Boolean));
       await red.deploy([TAB, runtime(), ...flow(true)], type);
       await until('all are red', () => areRed().every(Boolean));
+      // A paced split shows its badge at most once a second.
+      const redAt = performance.now();
+      await until('nothing of the nodes before can follow', () => performance.now() > redAt + 1500);
+      assert.deepEqual(areRed(), [true, true, true, true]);
     }
   });
 });
