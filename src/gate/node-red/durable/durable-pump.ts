@@ -37,10 +37,11 @@ export class DurablePump {
   /** Whether the store may have items to claim. */
   #more = true;
   #mayHaveExpired = true;
-  /** A claimed item that waits until the gate has room for its cost. Written by `#hold` and `takeHead`. */
-  #head: Claim | null = null;
-  /** Fires at the head's deadline, which the store ends only for items that are not claimed. */
-  #headTimer: Timer | null = null;
+  /**
+   * A claimed item that waits until the gate has room for its cost. Written by `#hold` and `takeHead`. `timer` fires at its
+   * deadline, at which the store ends only items that are not claimed; null: it has none.
+   */
+  #head: { readonly claim: Claim; readonly timer: Timer | null } | null = null;
   /** Number of items that may pass regardless of the budget, after a flush. */
   #free = 0;
 
@@ -71,16 +72,16 @@ export class DurablePump {
 
   /** Returns the claimed item that waits, for the caller to end. @param only if it is this item; null: whichever it is */
   takeHead(only: Claim | null = null): Claim | null {
-    const head = this.#head;
-    if (only !== null && only !== head) return null;
-    this.#headTimer?.cancel();
+    if (!this.#head || (only !== null && only !== this.#head.claim)) return null;
+    const { claim, timer } = this.#head;
+    timer?.cancel();
     this.#head = null;
-    return head;
+    return claim;
   }
 
   close(): void {
     this.#state = 'closed';
-    this.#headTimer?.cancel();
+    this.#head?.timer?.cancel();
     this.#leaveGate();
   }
 
@@ -122,16 +123,16 @@ export class DurablePump {
   /** Claims one item and admits it if it fits. Its cost is known only after the claim, so it may wait as the head. */
   async #claimOne(): Promise<boolean> {
     if (!this.#head) await this.#claimHead();
-    const head = this.#head;
-    if (!head) return false;
+    if (!this.#head) return false;
+    const { claim } = this.#head;
     try {
-      const lease = this.#takeLease(this.#work.costOf(head));
+      const lease = this.#takeLease(this.#work.costOf(claim));
       if (!lease) return false;
       this.takeHead();
-      this.#work.admit(head, lease);
+      this.#work.admit(claim, lease);
     } catch (thrown) {
       this.takeHead();
-      await this.#work.reject(head, thrown as Error);
+      await this.#work.reject(claim, thrown as Error);
     }
     return this.#isClaiming();
   }
@@ -146,14 +147,13 @@ export class DurablePump {
   }
 
   #hold(claim: Claim): void {
-    this.#head = claim;
-    const { deadline } = claim;
-    if (deadline === null) return;
-    const at = this.#clock.now() + deadline - wallTime();
-    this.#headTimer = this.#clock.at(at, () => {
+    const expire = (): void => {
       if (!this.takeHead(claim)) return;
       this.#work.expire(claim).catch((thrown: unknown) => this.#work.onTrouble(asError(thrown)));
-    });
+    };
+    const { deadline } = claim;
+    const timer = deadline === null ? null : this.#clock.at(this.#clock.now() + deadline - wallTime(), expire);
+    this.#head = { claim, timer };
   }
 
   async #claimExpired(): Promise<void> {
