@@ -35,9 +35,9 @@ export function ago(ms: number): string {
   return ms < 1000 ? 'just now' : `${duration(ms)} ago`;
 }
 
-/** Formats a number of things, such as `1 request` or `12 requests`. */
-export function counted(count: number, one: string): string {
-  return `${count} ${one}${count === 1 ? '' : 's'}`;
+/** Formats a number of things, such as `1 request` or `12 requests`. @param many default: `one` with an s */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
 }
 
 /** Returns a time in whole seconds as `Retry-After` has it, at least 1. */

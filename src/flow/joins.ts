@@ -3,6 +3,7 @@
  * of a list. Pure.
  */
 import type { JoinConfig } from '../config/compile.ts';
+import { counted } from '../core/figures.ts';
 import { type GatherTerms, neededOf } from '../core/routes/gather.ts';
 import { failingOn, type Leg, listDepth } from '../core/routes/route.ts';
 import { type Graph, type GraphNode, isStep, type JoinNode, nodesOf } from './graph.ts';
@@ -65,9 +66,7 @@ function faultOf({ key, mode }: JoinConfig, terms: GatherTerms): string | null {
       : 'no branch with a modelet stage leads to it: set the number of branches';
   }
   const needed = neededOf(terms);
-  return needed > total
-    ? `quorum: ${needed} results cannot come from ${total === 1 ? '1 branch' : `${total} branches`}`
-    : null;
+  return needed > total ? `quorum: ${needed} results cannot come from ${counted(total, 'branch', 'branches')}` : null;
 }
 
 /** Whether any wire leads to the node. One without wires has only just been put there. */

@@ -2,6 +2,7 @@
 import { type InputCheck, inputCheck } from '../../../../config/payload-checks.ts';
 import type { StageDefinition } from '../../../../config/stage-definition.ts';
 import { asModeletError, type ModeletError } from '../../../../core/errors.ts';
+import { counted } from '../../../../core/figures.ts';
 import { BYTES_PER_MB, type ModeletDescription, type Payload, type WorkerUsage } from '../../../../core/model.ts';
 import type { OwnValues } from '../../../../core/readings.ts';
 import { decodePayload } from '../../../../wire/codec/codec.ts';
@@ -72,7 +73,7 @@ export class WorkerFacts {
   /** Returns the reason for replacing the process, as text, or null. */
   wear({ recycleAfter, maxRssMb }: StageDefinition): string | null {
     if (recycleAfter > 0 && this.batchesRun >= recycleAfter)
-      return `it has run ${this.batchesRun === 1 ? '1 batch' : `${this.batchesRun} batches`}`;
+      return `it has run ${counted(this.batchesRun, 'batch', 'batches')}`;
     if (this.batchesRun === 0 || !this.#usage) return null;
     const { first, latest } = this.#usage;
     if (!exceeds(latest, maxRssMb) || exceeds(first, maxRssMb)) return null;
