@@ -75,6 +75,15 @@ export function httpDate(text: string): number {
   return Date.parse(text);
 }
 
+/** Settles as `work` does, or resolves at the deadline if that comes first. */
+export async function atLatest(clock: Clock, deadline: Deadline, work: Promise<unknown>): Promise<void> {
+  let timer: Timer | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = clock.at(deadline, resolve);
+  });
+  await Promise.race([work, late]).finally(() => timer?.cancel());
+}
+
 /** Returns the deadline `timeoutMs` from now; 0 means no deadline. */
 export function deadlineAfter(clock: Clock, timeoutMs: number): Deadline {
   return timeoutMs > 0 ? clock.now() + timeoutMs : Number.POSITIVE_INFINITY;

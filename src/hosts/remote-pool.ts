@@ -12,7 +12,7 @@ import { randomUUID } from 'node:crypto';
 import type { JobEvent } from '../broker/job-events.ts';
 import { outcomeOfJob } from '../broker/jobs.ts';
 import type { StageDefinition } from '../config/stage-definition.ts';
-import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { atLatest, type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
 import { asError, ModeletError } from '../core/errors.ts';
 import type {
   CheckResult,
@@ -213,15 +213,8 @@ export class RemotePool implements StagePool {
    */
   async #withdrawn({ link, registry }: Connected, deadline: Deadline): Promise<void> {
     if (!link.isReady) return;
-    await new Promise<void>((resolve) => {
-      const late = this.#clock.at(deadline, resolve);
-      const done = (): void => {
-        late.cancel();
-        resolve();
-      };
-      const expired = this.#allSent.map((sent) => sent.expire());
-      Promise.allSettled([registry.remove('stages', this.#key), ...expired]).then(done, done);
-    });
+    const expired = this.#allSent.map((sent) => sent.expire());
+    await atLatest(this.#clock, deadline, Promise.allSettled([registry.remove('stages', this.#key), ...expired]));
   }
 
   /**

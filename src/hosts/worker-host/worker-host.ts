@@ -8,7 +8,7 @@ import { BrokerLink } from '../../broker/broker-link.ts';
 import { compileRuntime } from '../../config/compile.ts';
 import type { ModelSettings } from '../../config/folders.ts';
 import type { PlannedStage } from '../../config/stage-definition.ts';
-import { type Clock, systemClock } from '../../core/clock.ts';
+import { atLatest, type Clock, systemClock } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { LogRecord, RemotePlace } from '../../core/model.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -95,11 +95,8 @@ export class RemoteWorkerHost {
   async drain(): Promise<void> {
     this.#state = 'draining';
     if (this.#registry) void this.#renew(this.#registry).catch(() => {});
-    const late = new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + DRAIN_MS, resolve));
-    await Promise.race([
-      late,
-      Promise.all([...this.#stages.values()].flatMap(({ hosted }) => hosted.map((one) => one.drain()))),
-    ]);
+    const drained = [...this.#stages.values()].flatMap(({ hosted }) => hosted.map((one) => one.drain()));
+    await atLatest(this.#clock, this.#clock.now() + DRAIN_MS, Promise.all(drained));
     await this.#service.close(true);
     this.#state = 'ended';
     // It stays, and grows old: the runtime reads there what the modelets have counted last.
@@ -128,8 +125,9 @@ export class RemoteWorkerHost {
       this.#declined.delete(key);
     } catch (thrown) {
       this.#decline(key, asError(thrown).message);
+    } finally {
+      this.#installing.delete(key);
     }
-    this.#installing.delete(key);
   }
 
   #decline(key: string, reason: string): void {

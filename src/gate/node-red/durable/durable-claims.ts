@@ -3,7 +3,7 @@
  * and reports verdicts until the store has taken them.
  */
 import { randomUUID } from 'node:crypto';
-import type { Clock, Timer } from '../../../core/clock.ts';
+import { atLatest, type Clock, type Timer } from '../../../core/clock.ts';
 import { asError } from '../../../core/errors.ts';
 import type { Ack, Claim, WorkQueue } from '../../store/work-queue.ts';
 import { Batches } from './durable-batches.ts';
@@ -92,10 +92,9 @@ export class Claims {
   }
 
   /** Resolves when the store has answered all claims, at the latest after `LAST_CLAIMS_MS`. */
-  #answered(): Promise<unknown> {
-    if (this.#asked.size === 0) return Promise.resolve();
-    const late = new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + LAST_CLAIMS_MS, resolve));
-    return Promise.race([Promise.allSettled(this.#asked), late]);
+  async #answered(): Promise<void> {
+    if (this.#asked.size === 0) return;
+    await atLatest(this.#clock, this.#clock.now() + LAST_CLAIMS_MS, Promise.allSettled(this.#asked));
   }
 
   async #write({ id, token }: Claim, verdict: DeliveryVerdict): Promise<void> {
