@@ -46,6 +46,23 @@ class Model:
             calls.write(json.dumps("teardown") + "\\n")
 `;
 
+/** Counts the items of each key, and notes the keys that end. The end of a key of which `held` is true waits for `end`. */
+const endsSlowly = (held: string): string => `
+class Model:
+    def __init__(self, init):
+        self._folder = init["folder"]
+
+    async def predict(self, value, ctx):
+        ctx.state["items"] = ctx.state.get("items", 0) + 1
+        return ctx.state["items"]
+
+    async def on_key_end(self, key, state):
+        with open(os.path.join(self._folder, "calls"), "a") as calls:
+            calls.write(json.dumps(key) + "\\n")
+        while ${held} and not os.path.exists(os.path.join(self._folder, "end.open")):
+            await asyncio.sleep(0.002)
+`;
+
 describe('a modelet in async Python', { skip: WITHOUT_PYTHON }, () => {
   for (const concurrency of [1, 4]) {
     test(`may have only async methods, which share a loop (concurrency ${concurrency})`, async (t) => {
@@ -139,21 +156,7 @@ class Model:
 
   test('keeps the state of a key that has come while another key of its batch ends', async (t) => {
     const folder = folderFor(t);
-    const code = `
-class Model:
-    def __init__(self, init):
-        self._folder = init["folder"]
-
-    async def predict(self, value, ctx):
-        ctx.state["items"] = ctx.state.get("items", 0) + 1
-        return ctx.state["items"]
-
-    async def on_key_end(self, key, state):
-        with open(os.path.join(self._folder, "calls"), "a") as calls:
-            calls.write(json.dumps(key) + "\\n")
-        while key == "x" and not os.path.exists(os.path.join(self._folder, "end.open")):
-            await asyncio.sleep(0.002)
-`;
+    const code = endsSlowly('key == "x"');
     const batch = { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 60_000 } as const;
     const service = await serveFile(t, code, { init: { folder }, keyBy: 'topic', concurrency: 2, batch });
     const pair = (one: string, other: string, meta = {}) => [
@@ -172,20 +175,7 @@ class Model:
 
   test('ends each idle key once, although the ends take long', async (t) => {
     const folder = folderFor(t);
-    const code = `
-class Model:
-    def __init__(self, init):
-        self._folder = init["folder"]
-
-    async def predict(self, value, ctx):
-        return value
-
-    async def on_key_end(self, key, state):
-        with open(os.path.join(self._folder, "calls"), "a") as calls:
-            calls.write(json.dumps(key) + "\\n")
-        while key != "last" and not os.path.exists(os.path.join(self._folder, "end.open")):
-            await asyncio.sleep(0.002)
-`;
+    const code = endsSlowly('key != "last"');
     const service = await serveFile(t, code, { init: { folder }, keyBy: 'topic', concurrency: 3, keyIdleMs: 300 });
     await Promise.all([service.value(1, { key: 'a' }), service.value(1, { key: 'b' })]);
     await until('the first key ends', () => callsIn(folder).length === 1);
