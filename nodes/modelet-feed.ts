@@ -20,7 +20,10 @@ export default function register(RED: NodeAPI): void {
     const config = configure('modelet-feed', () => compileFeed({ ...definition }));
     if (config instanceof ModeletError) {
       showInvalid(this, config);
-      this.on('input', (msg, _send, _done) => deliverToCatchNodes(RED, this, msg as PipelineMessage, config));
+      this.on('input', (msg, _send, _done) => {
+        deliverToCatchNodes(RED, this, msg as PipelineMessage, config);
+        pipeline.feeds.waiterFor(msg)?.();
+      });
       return;
     }
     // The badge of the node that this one replaces may still be shown.

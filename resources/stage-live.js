@@ -39,7 +39,7 @@ function show(form, found) {
   if (!found) return;
   const { stage, runtime } = found;
   const failed = stage.workers.find(({ error }) => error !== null);
-  const error = failed?.error ?? runtime.error ?? '';
+  const error = failed?.error ?? stage.successorError ?? runtime.error ?? '';
   form.find('#modelet-stage-state').text(stage.why ? `${said(stage.words)}. ${said(stage.why)}` : said(stage.words));
   form.find('#modelet-stage-error').text(said(error));
   form.find('#modelet-stage-error-row').toggle(error !== '');

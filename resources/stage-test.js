@@ -4,6 +4,7 @@
  * both, else below it, folded.
  */
 import { current, isRunning } from './form.js';
+import { sampleFor } from './new-pipeline/stages.js';
 import { describeCosts } from './stage-live.js';
 
 /** The last sample of each stage, by its id, for as long as the editor is open. */
@@ -165,6 +166,13 @@ function follow(form) {
   form.css('width', '').closest('.red-ui-tray-body').css('min-width', '');
 }
 
+/** Returns an input of the kind that the chosen source takes. Pictures and sounds come as files. */
+function exampleFor(node, say) {
+  const [source, task] = ['source', 'task'].map((name) => current(node, name));
+  const isFile = source === 'task' && ['picture', 'sound'].includes(window.modelet.tasks[task]?.input);
+  return isFile ? say('byFile') : JSON.stringify(sampleFor({ source, task }));
+}
+
 /**
  * options: `node`, `form` (its open dialog), `tabs` (its code), `libs(source)`: the modules that it would be saved with.
  * Call `resize` when the dialog has a new size, and `stop` when it closes: that ends a test that runs. The rest is for
@@ -177,9 +185,10 @@ export function attach({ node, form, tabs, libs }) {
   const panel = $(PANEL).insertAfter(form.find('#modelet-stage-model')).prop('open', widen(form));
   const part = (name) => panel.find(`#modelet-stage-test-${name}`);
   panel.find('[data-text]').each((_, element) => void $(element).text(say($(element).attr('data-text'))));
-  const sample = part('sample')
-    .attr('placeholder', say('placeholder'))
-    .val(samples.get(node.id)?.text ?? '');
+  const sample = part('sample').val(samples.get(node.id)?.text ?? '');
+  const suggest = () => void sample.attr('placeholder', exampleFor(node, say));
+  form.find('#node-input-source, #node-input-task').on('change', suggest);
+  suggest();
   const file = makeFile(panel, part, say, samples.get(node.id)?.file ?? null);
   const draw = makeDrawing(part('picture').attr('alt', say('drawn')), part('bars'));
   const button = part('run');

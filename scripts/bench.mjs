@@ -1,6 +1,7 @@
 // Builds and runs the benchmark with the Node version of the current Node-RED. Passes arguments on:
 //   node scripts/bench.mjs [--only a,b] [--quick] [--gate] [--no-build]
 //   node scripts/bench.mjs --peers [--only batch,single] [--quick] [--json FILE] [--no-build]
+//   node scripts/bench.mjs --known [--only speech,detr] [--keep FOLDER] [--no-build]
 import { build, runBuilt } from './run-built.mjs';
 import { current } from './runtimes.mjs';
 
@@ -11,9 +12,10 @@ if (!pair) {
   process.exit(1);
 }
 if (!options.includes('--no-build')) build();
-const ours = ['--no-build', '--peers'];
+const ours = ['--no-build', '--peers', '--known'];
+const folder = ['peers', 'known'].find((name) => options.includes(`--${name}`)) ?? '.';
 runBuilt(
   pair,
-  options.includes('--peers') ? 'test/bench/peers/main.js' : 'test/bench/main.js',
+  `test/bench/${folder}/main.js`,
   options.filter((option) => !ours.includes(option)),
 );

@@ -8,12 +8,12 @@ import { root } from './runtimes.mjs';
 /** Words of the field or of everyday English: they need no entry in the glossary. */
 const STANDARD = new Set(
   `
-  answer arrival attempt batch body branch bucket budget byte call caller cause check child choice client clock coalesced
+  answer arrival attempt batch body branch bucket budget byte call caller cause check child choice chunk client clock coalesced
   code codec coding collection content context control count decision delivery deploy described done duration encode ended error
-  event example fact failed failure field fifo file flight flow former function gather growth guarded head header histogram http
+  event example fact failed failure field fifo file flight flow former function garbage gather growth guarded head header heap histogram http
   info input key kind lazy life lifetime limit link list listening live log loop machine media memory message meter mode
   model named never node number open option order origin other own parent path phase pipeline policy port prepared
-  priority process program progress quantile queue quiet range read reader reading recent record reference replacement
+  priority process program progress quantile queue range read reader reading recent record reference replacement
   reply report reporter request response result role router rule schema served service setting signal single slow slowest
   socket source spec start started state status step stream submit submitter supervised supervisor table tag taken target
   task tensor term text time timer timing to token traffic tree triable type unread update usage user value view waiting

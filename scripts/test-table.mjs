@@ -1,11 +1,11 @@
 // Measures which tests run each source file, and writes test/table.json, which `npm test -- --of FILE` reads.
 //   npm run test-table                  all tests, each in its own process: about as long as `npm run test:full`
 //   npm run test-table -- NAME ...      the files that bear these names; the lines of the others stay
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, posix } from 'node:path';
+import { join } from 'node:path';
 import { build } from './run-built.mjs';
-import { current, maintained, root } from './runtimes.mjs';
+import { current, maintained } from './runtimes.mjs';
 import { functionsRun } from './testing/coverage.mjs';
 import { bearing, testFiles } from './testing/files.mjs';
 import { alone } from './testing/jobs.mjs';
@@ -41,8 +41,5 @@ for (const [name, functions] of ran) {
     shares.set(source, tests.set(name, Math.round((100 * places.size) / all.get(source).size)));
   }
 }
-const sources = ['src', 'nodes'].flatMap((place) =>
-  readdirSync(join(root, place), { recursive: true }).map((name) => posix.join(place, name.replaceAll('\\', '/'))),
-);
-writeTable(shares, [...ran.keys()], sources);
+writeTable(shares, [...ran.keys()]);
 console.log(`Wrote test/table.json from ${ran.size} of ${files.length} test files.`);

@@ -1,11 +1,15 @@
-// Reads which functions of the source files a test has run, from the coverage that V8 writes for the test and for every
-// process that it starts (NODE_V8_COVERAGE). Compiled files have one source file each, so no source map is needed.
+// Reads which functions of the source files a test has run, from the coverage that V8 writes for the test, for every
+// process that it starts (NODE_V8_COVERAGE), and for the pages of its browser (test/fixtures/editor.ts). Compiled files have
+// one source file each, so no source map is needed.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { root } from '../runtimes.mjs';
 
-const COMPILED = /^(?:src|nodes)\/.*\.js$/;
+const COMPILED = /^dist\/((?:src|nodes)\/.*)\.js$/;
+/** Scripts of pages: as they are served to the editor and to the dashboard, and as a test imports them. */
+const SERVED = /\/(?:resources\/@modelet\/node-red-pipeline|modelets\/dashboard\/page)\/(.+\.js)$/;
+const RESOURCE = /^resources\/.+\.js$/;
 
 /**
  * Adds the functions of one test to `all`, and returns those that ran. Both are sets of places in a file, by its path.
@@ -42,9 +46,15 @@ function scriptsOf(folder) {
 
 /** Returns the path of the source file, or null for a script of others. */
 function sourceOf(url) {
-  if (!url.startsWith('file:')) return null;
-  const path = relative(join(root, 'dist'), fileURLToPath(url.replace(/[?#].*$/, ''))).replaceAll('\\', '/');
-  return COMPILED.test(path) ? path.replace(/\.js$/, '.ts') : null;
+  const address = url.replace(/[?#].*$/, '');
+  if (!address.startsWith('file:')) {
+    const served = SERVED.exec(address);
+    return served ? `resources/${served[1]}` : null;
+  }
+  const path = relative(root, fileURLToPath(address)).replaceAll('\\', '/');
+  if (RESOURCE.test(path)) return path;
+  const compiled = COMPILED.exec(path);
+  return compiled ? `${compiled[1]}.ts` : null;
 }
 
 function add(sets, key, value) {

@@ -18,6 +18,12 @@ const SECONDS_TO_CLOSE = 2;
 /** Hundreds of processes load the same code: Node compiles it once. Node 20 has no such cache. */
 const COMPILED = join(root, 'node_modules', '.cache', 'compiled');
 const REPORTER = join(root, 'scripts', 'testing', 'events.mjs');
+/**
+ * Certificates of this machine, which Node 20 parses at each start: with some, that costs more than all else of the start.
+ * Only tests that ask the registry need them.
+ */
+const { NODE_EXTRA_CA_CERTS: certificates, ...environment } = process.env;
+const ASKS_REGISTRY = 'package';
 
 /**
  * The end of a job. `tests` has each test, with its path of names, and each file of a job with several.
@@ -68,7 +74,7 @@ async function runJob(job, pattern, report) {
   const output = [];
   const child = spawn(job.on.node, [...argumentsFor(pattern, report), job.path], {
     cwd: root,
-    env: { NODE_COMPILE_CACHE: COMPILED, ...process.env, TEST_NODE_RED: job.on.module, ...job.env },
+    env: { ...environmentOf(job), TEST_NODE_RED: job.on.module, ...job.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => output.push(chunk));
@@ -84,6 +90,12 @@ async function runJob(job, pattern, report) {
   const seconds = (performance.now() - startedAt) / 1000;
   const text = Buffer.concat(output).toString();
   return { job, passed: code === 0, seconds, output: text, tests: readReport(report) };
+}
+
+function environmentOf({ files }) {
+  const asksRegistry = files.some(({ kind }) => kind === ASKS_REGISTRY);
+  const more = asksRegistry && certificates ? { NODE_EXTRA_CA_CERTS: certificates } : {};
+  return { NODE_COMPILE_CACHE: COMPILED, ...environment, ...more };
 }
 
 /** Ends a job whose report has not grown for too long. Returns a function that stops watching it. */

@@ -3,7 +3,7 @@
 // Each line of test/table.json is a source file with its tests, the best first, and the share of its functions that each
 // test calls, in percent. Files that move keep their lines: they are found by the end of their path.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join, posix } from 'node:path';
+import { basename, extname, join, posix } from 'node:path';
 import { root } from '../runtimes.mjs';
 import { expectedSeconds } from './times.mjs';
 
@@ -42,20 +42,24 @@ function sourcesOf(path, keys) {
   return nearest(isThere(path) ? keys.filter((file) => !isThere(file)) : keys, path);
 }
 
+/** Returns the paths of the files that the table may have. */
+function sourceFiles() {
+  const below = (place) =>
+    readdirSync(join(root, place), { recursive: true }).map((name) => posix.join(place, name.replaceAll('\\', '/')));
+  return ['src', 'nodes', 'resources'].flatMap(below).filter((file) => ['.ts', '.js'].includes(extname(file)));
+}
+
 function importersOf(path) {
-  const files = ['src', 'nodes'].flatMap((place) =>
-    readdirSync(join(root, place), { recursive: true }).map((name) => posix.join(place, name.replaceAll('\\', '/'))),
-  );
   const isImported = (file) =>
     [...readFileSync(join(root, file), 'utf8').matchAll(/from '(\.[^']+)'/g)].some(([, target]) => {
       return posix.join(posix.dirname(file), target).endsWith(path);
     });
-  return files.filter((file) => file.endsWith('.ts') && isImported(file));
+  return sourceFiles().filter(isImported);
 }
 
 /** Writes the shares of the measured tests into the table. @param shares a map from source file to test to percent */
-export function writeTable(shares, measured, sources) {
-  const table = readTable(sources);
+export function writeTable(shares, measured) {
+  const table = readTable(sourceFiles());
   for (const tests of table.values()) for (const name of measured) tests.delete(name);
   for (const [source, tests] of shares) {
     const known = table.get(source) ?? new Map();
@@ -71,7 +75,7 @@ export function writeTable(shares, measured, sources) {
 
 /** Puts a test of the file's name first, then those that call most functions, and among equals the quick ones. */
 function bestOf(tests, source) {
-  const isNamed = (test) => Number(basename(test) === basename(source, '.ts'));
+  const isNamed = (test) => Number(basename(test) === basename(source, extname(source)));
   return [...tests]
     .sort(
       ([a, x], [b, y]) =>

@@ -92,7 +92,10 @@ export function outcomeOfJob(returnvalue: string | undefined): JobOutcome & Pick
 
 /** Takes up to so many of the first jobs. BullMQ writes the lock into each job, too, as the name of its worker. */
 export async function fetchJobs({ backend }: BrokerAccess, most: number, lock: string): Promise<FoundJob[]> {
-  const answers = await Promise.all(Array.from({ length: most }, () => backend.moveToActive(lock, lock)));
+  const claims = Array.from({ length: Math.max(0, most) }, () => backend.moveToActive(lock, lock));
+  // After a failure, too, a caller that looks for the claimed jobs must find all of them.
+  await Promise.allSettled(claims);
+  const answers = await Promise.all(claims);
   return answers.flatMap(([job, id]) => (job ? [{ id: String(id), job: job as JobJson }] : []));
 }
 

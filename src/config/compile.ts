@@ -1,5 +1,4 @@
 /** Turns raw node configuration into validated and frozen settings. Stages and gates have their own files. */
-
 import type { ListenAddress } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
 import { BYTES_PER_MB, COST_IN_BYTES } from '../core/model.ts';

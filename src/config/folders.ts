@@ -67,11 +67,17 @@ export function folderOfHub(settings: FolderSettings, model: HubModel): string {
   return join(modelsFolder(settings), hubFolder(model));
 }
 
+/** The address of a model's page, or a name without its owner. */
+const NO_PATH = /^https?:|^[\w-][\w.-]*$/;
+
 /** Returns the folder of a known model: the folder itself if there is one, else that of the model of this name on a hub. */
 function resolveModel(settings: FolderSettings, text: string): string {
   const model = parseHubName(text);
-  const isFolder = model === null || existsSync(resolve(baseFolder(settings), text));
-  return isFolder ? resolveModeletFile(settings, text, 'folder') : folderOfHub(settings, model);
+  const isThere = existsSync(resolve(baseFolder(settings), text));
+  if (model !== null && !isThere) return folderOfHub(settings, model);
+  if (!isThere && NO_PATH.test(text))
+    throw new Error(`must be OWNER/MODEL or a folder, and there is no folder "${text}"`);
+  return resolveModeletFile(settings, text, 'folder');
 }
 
 /** Returns the folders for files of flows, that for relative paths first. */

@@ -6,7 +6,7 @@
  * is an error: it would otherwise be a rule that is never applied.
  */
 import { createRequire } from 'node:module';
-import type { ErrorObject, Options, ValidateFunction } from 'ajv';
+import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { PayloadSchema } from '../core/model.ts';
 import { quoted } from '../core/text.ts';
 
@@ -51,6 +51,15 @@ export function compilePayloadSchema(schema: PayloadSchema): PayloadCheck {
   };
 }
 
+const own: Map<string, PayloadCheck> = new Map();
+
+/** Returns the check of a schema of this package, which is compiled once. A deploy checks each of its stages by one. */
+export function ownCheck(name: string, schema: () => PayloadSchema): PayloadCheck {
+  const check = own.get(name) ?? compilePayloadSchema(schema());
+  own.set(name, check);
+  return check;
+}
+
 /** Formats problems as one line of text. */
 export function describeProblems(what: 'input' | 'output', problems: readonly SchemaProblem[]): string {
   return problems.map(({ path, message }) => `${what}${path} ${message}`).join('; ');
@@ -58,20 +67,30 @@ export function describeProblems(what: 'input' | 'output', problems: readonly Sc
 
 const require = createRequire(import.meta.url);
 
-function compile(schema: PayloadSchema, allErrors: boolean): ValidateFunction {
-  // Loaded with the first schema: they take longer than the rest of a worker's start.
-  const { Ajv } = require('ajv') as typeof import('ajv');
-  const { Ajv2020 } = require('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js');
-  const addFormats = require('ajv-formats') as (ajv: InstanceType<typeof Ajv>) => void;
+/** Check schemas, by whether these follow draft-07. To compile the schema of schemas takes ten times as long as most others. */
+const checkers: Map<boolean, Ajv> = new Map();
 
-  const dialect = typeof schema === 'object' ? schema['$schema'] : undefined;
-  const isDraft7 = typeof dialect === 'string' && dialect.includes('draft-07');
-  const ajv = isDraft7 ? new Ajv({ ...STRICT, allErrors }) : new Ajv2020({ ...STRICT, allErrors });
-  addFormats(ajv);
-  const validator = ajv.compile(schema);
+function compile(schema: PayloadSchema, allErrors: boolean): ValidateFunction {
+  const named = typeof schema === 'object' ? schema['$schema'] : undefined;
+  const isDraft7 = typeof named === 'string' && named.includes('draft-07');
+  const checker = checkers.get(isDraft7) ?? compilerOf(isDraft7, {});
+  checkers.set(isDraft7, checker);
+  // A promise only for a schema of schemas that is asynchronous: no dialect has one.
+  void checker.validateSchema(schema, true);
+  // A separate one for each schema, whose `$id` another schema may have as well.
+  const validator = compilerOf(isDraft7, { allErrors, validateSchema: false }).compile(schema);
   // An asynchronous validator returns a promise, which would count as "valid".
   if ('$async' in validator) throw new Error('a schema with $async cannot be used');
   return validator;
+}
+
+function compilerOf(isDraft7: boolean, options: Options): Ajv {
+  // Loaded with the first schema: they take longer than the rest of a worker's start.
+  const { default: Compiler } = require(isDraft7 ? 'ajv' : 'ajv/dist/2020.js') as { readonly default: typeof Ajv };
+  const addFormats = require('ajv-formats') as (ajv: Ajv) => void;
+  const ajv = new Compiler({ ...STRICT, ...options });
+  addFormats(ajv);
+  return ajv;
 }
 
 function explain({ instancePath, keyword, message, params }: ErrorObject): SchemaProblem {

@@ -21,7 +21,10 @@ export const BYTES_PER_MB: number = 1024 * 1024;
 /** A payload's bytes and the codec that reads them; see wire/codec/codec.ts. The engine never decodes them. */
 export interface Payload {
   readonly codec: number;
+  /** Joins the chunks, if there are some. */
   readonly bytes: Uint8Array;
+  /** The bytes in the chunks in which they arrived, if those were several. */
+  readonly chunks?: { readonly list: readonly Uint8Array[]; readonly length: number };
 }
 
 export type Outcome<T> =

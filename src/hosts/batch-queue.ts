@@ -6,9 +6,10 @@
  * Outcomes stay for `KEPT_S`, for an engine that has missed the event of one.
  */
 import type { JobsOptions } from 'bullmq';
-import type { BrokerLink, JobLeases } from '../broker/broker-link.ts';
+import type { BrokerAccess, BrokerLink, JobLeases } from '../broker/broker-link.ts';
 import {
   asMinimal,
+  type FoundJob,
   fetchJobs,
   isFenced,
   itemIdOf,
@@ -49,6 +50,10 @@ export class BatchQueue {
   /** Names the host that takes batches by this object. */
   readonly #holder: string;
   readonly #values: BatchValues;
+  /** Batches that this object has taken and not ended. */
+  readonly #taken: Set<string> = new Set();
+  /** Whether a claim has failed, which the server may have carried out. */
+  #isUnsure = false;
 
   /** @param largestInline number of bytes that travel inside a job */
   constructor(link: BrokerLink, holder: string, largestInline: number = LARGEST_INLINE) {
@@ -68,9 +73,10 @@ export class BatchQueue {
 
   /** Takes up to so many of the first batches. A job that is no batch ends here. */
   async take(most: number): Promise<TakenBatch[]> {
-    const found = await this.#link.reach((reached) => fetchJobs(reached, most, this.#holder));
+    const found = await this.#link.reach((reached) => this.#claim(reached, most));
     const read = found.map(async ({ id: jobId, job }): Promise<TakenBatch[]> => {
       const id = itemIdOf(jobId);
+      this.#taken.add(id);
       try {
         return [{ id, payload: await this.#values.get('batch', id, itemOf(job).payload) }];
       } catch (thrown) {
@@ -79,6 +85,27 @@ export class BatchQueue {
       }
     });
     return (await Promise.all(read)).flat();
+  }
+
+  async #claim(reached: BrokerAccess, most: number): Promise<FoundJob[]> {
+    const before = this.#isUnsure ? await this.#unanswered(reached) : [];
+    this.#isUnsure = true;
+    const next = await fetchJobs(reached, most - before.length, this.#holder);
+    this.#isUnsure = false;
+    return [...before, ...next];
+  }
+
+  /** Returns the batches that the server has handed out for claims whose answers were lost. */
+  async #unanswered(reached: BrokerAccess): Promise<FoundJob[]> {
+    const { server, queue } = reached;
+    const active = await server.lRange(queue.toKey('active'), 0, -1);
+    const unknown = active.filter((id) => !this.#taken.has(itemIdOf(id)));
+    if (unknown.length === 0) return [];
+    const locks = await server.mGet(unknown.map((id) => queue.toKey(`${id}:lock`)));
+    return readJobs(
+      reached,
+      unknown.filter((_, index) => locks[index] === this.#holder),
+    );
   }
 
   /** Resolves to false for each batch whose lease has ended. */
@@ -101,6 +128,7 @@ export class BatchQueue {
       const ended = reached.backend.moveToCompleted(asMinimal(jobIdOf(id)), outcome, KEPT, this.#holder, false);
       return Promise.all([written, ended.catch(unlessFenced)]);
     });
+    this.#taken.delete(id);
   }
 
   /** Returns the whole result of a batch. @throws ModeletError if it is gone */
@@ -114,10 +142,11 @@ export class BatchQueue {
   }
 
   /** Ends a batch that cannot be run. */
-  refuse(id: string, reason: string): Promise<void> {
-    return this.#link.reach(async ({ backend }) => {
+  async refuse(id: string, reason: string): Promise<void> {
+    await this.#link.reach(async ({ backend }) => {
       await backend.moveToFailed(asMinimal(jobIdOf(id)), reason, KEPT, this.#holder, false).catch(unlessFenced);
     });
+    this.#taken.delete(id);
   }
 
   /** Ends the batches whose hosts are gone, and keeps the bytes of those that have not settled. */

@@ -6,7 +6,6 @@
  * A value outlives its writer by `KEPT_MS`. The runtime renews those of its open batches, and deletes a batch's
  * values when it settles.
  */
-
 import type { BrokerAccess, BrokerLink } from '../broker/broker-link.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';

@@ -93,10 +93,22 @@ export function readPublished(text: string, secret: string | null): PublishedSta
   return JSON.parse(body) as PublishedStage;
 }
 
+/** Hashes by path, with the size and time of change that each file had: to read a large model takes long. */
+const hashes: Map<string, { readonly stamp: string; readonly sha256: string }> = new Map();
+const MOST_HASHES = 1000;
+
+/** Reads a file only if it has changed since its last hash. Tools set its time of modification, but not that of change. */
 export async function sha256Of(path: string): Promise<string> {
+  const { size, ctimeMs } = await stat(path);
+  const stamp = `${size} ${ctimeMs}`;
+  const known = hashes.get(path);
+  if (known?.stamp === stamp) return known.sha256;
   const hash = createHash('sha256');
   await pipeline(createReadStream(path), hash);
-  return hash.digest('hex');
+  const sha256 = hash.digest('hex');
+  if (hashes.size >= MOST_HASHES) hashes.clear();
+  hashes.set(path, { stamp, sha256 });
+  return sha256;
 }
 
 function isSignedBy(body: string, mac: string, secret: string): boolean {

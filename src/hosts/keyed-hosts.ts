@@ -119,6 +119,6 @@ function isGone({ missedSince }: KeyedHost, host: ServingHost | undefined, now: 
 
 /** Beyond a batch for each place in a worker, another one hides the way there. */
 function hasRoom(place: KeyedHost, room: Room): boolean {
-  const most = { empty: 1, place: place.lanes + 1, ahead: 2 * place.lanes }[room];
+  const most = typeof room === 'number' ? 2 * place.lanes : { empty: 1, place: place.lanes + 1 }[room];
   return isServing(place) && place.sent.size < most;
 }

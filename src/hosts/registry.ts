@@ -55,13 +55,17 @@ export class RemoteRegistry {
     this.#clock = clock;
   }
 
-  /** Writes an entry, or renews it, and returns the entries of a kind. */
+  /**
+   * Writes an entry, or renews it, and returns the entries of a kind.
+   * @param current returns the entry when it is written; null: it is not wanted any more
+   */
   async renew(
-    own: { readonly kind: EntryKind; readonly name: string; readonly text: string } | null,
+    current: () => { readonly kind: EntryKind; readonly name: string; readonly text: string } | null,
     wanted: EntryKind,
   ): Promise<RegistryEntries> {
     return this.#link.command(async (server) => {
       const now = await this.#look(server);
+      const own = current();
       if (own) await server.hSet(this.#of(own.kind), own.name, JSON.stringify({ at: now, text: own.text }));
       const fresh = new Map<string, string>();
       const stale = new Map<string, string>();

@@ -155,8 +155,8 @@ export class RemotePool implements StagePool {
   retry(): void {}
 
   /**
-   * Returns a lane. Beyond one batch for each place in a worker, another one for each host hides the way there; with room
-   * `ahead`, one for each place does. Which worker runs a batch is the hosts' choice, so a batch that needs an empty
+   * Returns a lane. Beyond one batch for each place in a worker, another one for each host hides the way there; where batches
+   * may wait in workers, one for each place does. Which worker runs a batch is the hosts' choice, so a batch that needs an empty
    * worker waits until no other is on its way. Batches that go on to further stages there keep these busy, too.
    */
   freeWorker(room: Room, host?: number): FreeWorker<Item> | null {
@@ -167,7 +167,7 @@ export class RemotePool implements StagePool {
       return null;
     }
     if (this.#keyed) return this.#keyed.freeWorker(room, host);
-    const most = { empty: 1, place: this.#lanes + this.#hostCount, ahead: 2 * this.#lanes }[room];
+    const most = typeof room === 'number' ? 2 * this.#lanes : { empty: 1, place: this.#lanes + this.#hostCount }[room];
     const further = room === 'empty' ? 0 : batchesAhead(this.#itemsAhead, this.#sent.batches);
     if (this.#sent.size >= most + further) return null;
     const taken = new Set(this.#sent.lanes);
@@ -316,7 +316,9 @@ export class RemotePool implements StagePool {
   async #heartbeat(connected: Connected): Promise<void> {
     if (this.#state.tag !== 'serving') return;
     try {
-      const own = { kind: 'stages', name: this.#key, text: this.#text ?? (await this.#entry) } as const;
+      const text = this.#text ?? (await this.#entry);
+      // A stage that has closed meanwhile has withdrawn its entry.
+      const own = () => (this.#state.tag === 'serving' ? ({ kind: 'stages', name: this.#key, text } as const) : null);
       this.#read(await connected.registry.renew(own, 'hosts'), connected.registry);
       this.#setFault(null);
       this.#keyed?.follow(this.#hosts?.serving ?? [], this.#definition.modelet.concurrency);

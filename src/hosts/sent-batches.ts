@@ -54,7 +54,7 @@ export class SentBatches {
   readonly #sent: Map<string, SentBatch> = new Map();
   #connected: Connected | null = null;
   #onEmpty: (() => void) | null = null;
-  /** When the server was last asked to keep the queue. */
+  /** When the server was last asked to keep the queue. Infinity: it shall forget it. */
   #keptAt: number = Number.NEGATIVE_INFINITY;
 
   constructor(sender: BatchSender) {
@@ -124,7 +124,7 @@ export class SentBatches {
     parts.tellAgain();
     if (clock.now() >= this.#keptAt + LEFT_MS / 2) {
       await queue.keep();
-      this.#keptAt = clock.now();
+      this.#keptAt = Math.max(this.#keptAt, clock.now());
     }
     await queue.endLeases();
     const old = [...this.#sent].filter(([, { batch }]) => batch.dispatchedAt + LOOK_MS < clock.now());
@@ -155,8 +155,9 @@ export class SentBatches {
     });
   }
 
-  /** Lets the server forget the queue some time later. */
+  /** Lets the server forget the queue some time later. A heartbeat that is on its way does not keep it again. */
   async expire(): Promise<void> {
+    this.#keptAt = Number.POSITIVE_INFINITY;
     await this.#connected?.queue.expire();
   }
 

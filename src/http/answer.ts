@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import { asError, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
-import { CODEC, decodePayload } from '../wire/codec/codec.ts';
+import { asBuffer, CODEC, decodePayload } from '../wire/codec/codec.ts';
 import { type AnswerForm, MSGPACK_TYPE, REQUEST_ID } from './request-head.ts';
 import type { PreparedAnswer } from './served-endpoint.ts';
 import { jsonable } from './values/conversion.ts';
@@ -69,18 +69,14 @@ export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean
   // Text that ends otherwise is cut off. The decoder says so.
   const isWhole = codec === CODEC.json && bytes.at(-1) === CLOSING.get(bytes[0]);
   if (isWhole && bytes.length > 1 && (form !== 'msgpack' || typed))
-    return { contentType: JSON_UTF8, body: view(bytes), nosniff: true };
-  if (codec === CODEC.bytes) return { contentType: BYTES, body: view(bytes) };
+    return { contentType: JSON_UTF8, body: asBuffer(bytes), nosniff: true };
+  if (codec === CODEC.bytes) return { contentType: BYTES, body: asBuffer(bytes) };
   return bodyOfValue(decodePayload(payload), form, typed);
 }
 
 export function unwritable(thrown: unknown): ModeletError {
   if (thrown instanceof ModeletError) return thrown;
   return new ModeletError('modelet_failed', `the answer cannot be written as JSON: ${asError(thrown).message}`);
-}
-
-function view(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**

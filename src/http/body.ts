@@ -1,12 +1,13 @@
 /**
- * Reads the body of an HTTP request and decodes it. It is read into one buffer, without a copy where it arrives in one
- * piece. No more than the limit is kept, even of a compressed body, and no more than has arrived of a large one.
+ * Reads the body of an HTTP request and decodes it. No more than the limit is kept, even of a compressed body, and no
+ * more than has arrived.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { ModeletError } from '../core/errors.ts';
 import { quoted } from '../core/text.ts';
+import { Chunks } from '../wire/codec/chunks.ts';
 import { notJson, parseJsonText, utf8Text } from '../wire/codec/json-text.ts';
 import {
   type BodyType,
@@ -19,14 +20,16 @@ import {
 } from './request-head.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
 
-/** A body of up to this size gets all its memory when its first byte arrives, a larger one when so much has arrived. */
-const TRUSTED_LENGTH = 1024 * 1024;
+/** Chunks of at least so many bytes stay as they are. */
+const LARGE_CHUNK = 16 * 1024;
+/** Most small chunks in a row before they are joined. */
+const MOST_SMALL = 64;
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress } as const;
 
 export interface BodyReadEvents {
   /** The whole body has arrived. */
-  onBody(body: Buffer): void;
+  onBody(body: Chunks): void;
   onTooLarge(): void;
   /** The body is not compressed as its headers say. */
   onMalformed(error: Error): void;
@@ -40,17 +43,15 @@ export interface BodyToRead {
   readonly most: number;
 }
 
-const NOTHING = Buffer.alloc(0);
-
 /**
  * Starts to read. Calls one of the events, once, unless the client goes away before.
  * @returns a function that stops reading; call it when the client has gone
  */
 export function readBody(request: IncomingMessage, body: BodyToRead, events: BodyReadEvents): () => void {
-  const { coding, length, most } = body;
+  const { coding, most } = body;
   const decoder = coding === 'identity' ? null : DECODERS[coding]();
   const source: Readable = decoder ? request.pipe(decoder) : request;
-  const gathered = new BodyChunks(decoder ? null : length);
+  const gathered = new BodyChunks();
   const stop = (): void => {
     source.off('data', onData).off('end', onEnd);
     if (!decoder) return;
@@ -74,43 +75,31 @@ export function readBody(request: IncomingMessage, body: BodyToRead, events: Bod
   return stop;
 }
 
-/** The bytes of a body that have arrived: in chunks, or in their place in the whole body. */
+/** Gathers the chunks of a body. Joins small ones, each of which would take more memory for itself than for its bytes. */
 class BodyChunks {
-  readonly #length: number | null;
-  #chunks: Buffer[] = [];
-  #whole: Buffer | null = null;
+  readonly #large: Buffer[] = [];
+  /** Chunks behind the large ones. */
+  #small: Buffer[] = [];
   #bytes = 0;
-
-  constructor(length: number | null) {
-    this.#length = length;
-  }
 
   /** Returns the number of bytes so far. */
   add(chunk: Buffer): number {
-    if (this.#whole) chunk.copy(this.#whole, this.#bytes);
-    else this.#chunks.push(chunk);
     this.#bytes += chunk.length;
-    if (!this.#whole && this.#isWorthWhole) this.#begin(this.#length as number);
+    if (chunk.length < LARGE_CHUNK) this.#small.push(chunk);
+    if (chunk.length >= LARGE_CHUNK || this.#small.length === MOST_SMALL) this.#join();
+    if (chunk.length >= LARGE_CHUNK) this.#large.push(chunk);
     return this.#bytes;
   }
 
-  take(): Buffer {
-    if (this.#whole) return this.#whole.subarray(0, this.#bytes);
-    const [only = NOTHING] = this.#chunks;
-    return this.#chunks.length > 1 ? Buffer.concat(this.#chunks, this.#bytes) : only;
+  take(): Chunks {
+    this.#join();
+    return new Chunks(this.#large);
   }
 
-  /** Whether the length is known, more is to come, and the client has shown that it means its length. */
-  get #isWorthWhole(): boolean {
-    const length = this.#length;
-    return length !== null && this.#bytes < length && (length <= TRUSTED_LENGTH || this.#bytes >= TRUSTED_LENGTH);
-  }
-
-  #begin(length: number): void {
-    this.#whole = Buffer.allocUnsafeSlow(length);
-    let at = 0;
-    for (const chunk of this.#chunks) at += chunk.copy(this.#whole, at);
-    this.#chunks = [];
+  #join(): void {
+    const [only] = this.#small;
+    if (only) this.#large.push(this.#small.length === 1 ? only : Buffer.concat(this.#small));
+    this.#small = [];
   }
 }
 

@@ -10,6 +10,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
+import { Chunks } from '../wire/codec/chunks.ts';
 import { type BodyReadEvents, type BodyToRead, readBody } from './body.ts';
 import { REQUEST_ID, requestIdOf } from './request-head.ts';
 import { type RowItems, Rows, type RowsOutcome } from './rows/rows.ts';
@@ -44,7 +45,7 @@ export interface RequestForm {
   /** Returns the error for a body with more bytes than `head` allows. @throws ModeletError for a better reason */
   tooLarge(): ModeletError;
   /** @throws ModeletError if the body is no input */
-  input(body: Buffer): Input;
+  input(body: Chunks): Input;
   /** Time limit that the client asks for, in ms; 0: none, or `input` has not been called. */
   readonly timeoutMs: number;
   /** Answers a request that the runtime does not get. */
@@ -57,7 +58,7 @@ type ExchangeState =
   | { readonly tag: 'ended' };
 
 const ENDED: ExchangeState = { tag: 'ended' };
-const NOTHING = Buffer.alloc(0);
+const NOTHING = new Chunks([]);
 const IDLE: ExchangeState = { tag: 'reading', stop: () => {} };
 
 export class Exchange implements BodyReadEvents {
@@ -91,7 +92,7 @@ export class Exchange implements BodyReadEvents {
     });
   }
 
-  onBody(body: Buffer): void {
+  onBody(body: Chunks): void {
     if (this.#state.tag === 'reading') this.#orRefuse(() => this.#submit(this.#form.input(body)));
   }
 

@@ -3,6 +3,7 @@ import type { StreamSpec } from '../core/endpoints.ts';
 import { asModeletError, isLasting, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
+import { type Chunks, payloadOf } from '../wire/codec/chunks.ts';
 import { CODEC, decodePayload, encodePayload } from '../wire/codec/codec.ts';
 import { tooLarge } from '../wire/codec/sizes.ts';
 import { bodyOfPayload, bodyOfValue, writeAnswer } from './answer.ts';
@@ -68,7 +69,7 @@ export class OwnForm implements RequestForm {
     return tooLarge({ blame: 'invalid_input', maxBytes }, 'too large');
   }
 
-  input(body: Buffer): Input {
+  input(body: Chunks): Input {
     const { spec, isForEmbeddings } = this.#call.endpoint;
     const head = this.#head as RequestHead;
     this.#finder = 'pipeline';
@@ -91,7 +92,7 @@ export class OwnForm implements RequestForm {
   }
 
   /** Returns the rows of a body, each of which is an item; null: the body is one item. */
-  #rows(body: Buffer): Input | null {
+  #rows(body: Chunks): Input | null {
     const { endpoint, request } = this.#call;
     const { spec, limits, runtime } = endpoint;
     const { type, contentType } = this.#head as RequestHead;
@@ -100,7 +101,7 @@ export class OwnForm implements RequestForm {
     this.#accept();
     const { capacity, running } = runtime.described();
     const most = Math.min(spec.maxRows, capacity);
-    const rows = readRows(body, { format, type, most, maxBytes: limits.maxBytes });
+    const rows = readRows(body.bytes, { format, type, most, maxBytes: limits.maxBytes });
     if (rows === null) return null;
     const inLines = wantsLines(request.headers.accept, spec.parts !== null);
     const refuse = (error: ModeletError): void => this.refuse(error);
@@ -141,20 +142,20 @@ export class OwnForm implements RequestForm {
   }
 
   /** @throws ModeletError `bad_request`, `payload_too_large` */
-  #payload(body: Buffer): Payload {
+  #payload(body: Chunks): Payload {
     const { maxBytes } = this.#call.endpoint.limits;
     const { type } = this.#head as RequestHead;
     switch (type.kind) {
       case 'json':
       case 'json value':
         if (body.length > maxBytes) throw tooLarge({ blame: 'invalid_input', maxBytes }, `${body.length} bytes`);
-        return { codec: CODEC.jsonText, bytes: body };
+        return payloadOf(CODEC.jsonText, body);
       case 'bytes':
-        return { codec: CODEC.bytes, bytes: body };
+        return payloadOf(CODEC.bytes, body);
       case 'msgpack':
-        return encodePayload(decodeMsgpack(body), { blame: 'invalid_input', maxBytes });
+        return encodePayload(decodeMsgpack(body.bytes), { blame: 'invalid_input', maxBytes });
       default:
-        return encodePayload(decodeText(body, type), { blame: 'invalid_input', maxBytes });
+        return encodePayload(decodeText(body.bytes, type), { blame: 'invalid_input', maxBytes });
     }
   }
 

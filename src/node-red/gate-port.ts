@@ -58,7 +58,8 @@ export interface CompiledGates {
 export interface GatePort {
   /** State of all gates, each with the id of its runtime. */
   readonly measured: readonly MeasuredGate[];
-  readonly views: readonly GateView[];
+  /** Returns the views of the gates of a runtime, and of those that have none; null: of all gates. */
+  viewsFor(runtime: string | null): readonly GateView[];
   badge(id: string): NodeStatus | null;
   /** Takes in a message, or carries out its order. Returns false if the node is no usable gate. */
   enter(entry: Node, msg: PipelineMessage, done: Done): boolean;
@@ -84,7 +85,7 @@ export function holdLeases(gates: GatePort, msg: PipelineMessage): LeaseHold {
 
 export const NO_GATES: GatePort = {
   measured: [],
-  views: [],
+  viewsFor: () => [],
   badge: () => null,
   enter: () => false,
   hold: () => NOTHING_HELD,

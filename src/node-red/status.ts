@@ -123,6 +123,11 @@ export function invalidBadge(reason: string): NodeStatus {
   return { fill: 'red', shape: 'ring', text: headline(reason) };
 }
 
+/** Returns the reason in the message `cannot listen at ADDRESS: REASON (CODE)`. */
+function whyRefused({ message, address, code }: { message: string; address: string; code: string }): string {
+  return message.slice(`cannot listen at ${address}: `.length).replace(` (${code})`, '') || code;
+}
+
 /** @returns a stage's badge: green at rest, blue at work, yellow if something is not as it should be, else a ring */
 export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy: number = stage.busy): NodeStatus {
   const { health, text } = stageWords(stage, runtime, busy);
@@ -130,7 +135,7 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy:
   if (health === 'startup') return { fill: 'grey', shape: 'ring', text };
   // The stage serves Node-RED's requests, but the badge must not look as if it served all.
   if (runtime.listener?.tag === 'failed')
-    return { fill: 'red', shape: 'dot', text: `cannot listen: ${runtime.listener.code}` };
+    return { fill: 'red', shape: 'dot', text: headline(`cannot listen: ${whyRefused(runtime.listener)}`) };
   const isOdd =
     health === 'partly' ||
     stage.successorError !== null ||

@@ -1,4 +1,5 @@
 /** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
+import { setFlagsFromString } from 'node:v8';
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { type LogRecord, STATUS_INTERVAL_MS } from '../core/model.ts';
 import { RemotePool } from '../hosts/remote-pool.ts';
@@ -6,7 +7,6 @@ import { LazyListener } from '../http/listener/lazy-listener.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
 import { Engine, type EngineOutput } from '../runtime/engine/engine.ts';
-import { SharedSlots } from '../runtime/engine/pools/shared-slots.ts';
 import { SupervisedPool } from '../runtime/engine/pools/supervised-pool.ts';
 import type { StageHost } from '../runtime/engine/stage/stage-host.ts';
 import type { Channel } from '../wire/channel/channel.ts';
@@ -14,6 +14,7 @@ import { Outbox } from '../wire/channel/outbox.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
 import type { EngineBoot, StatusReport } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
+import { SharedSlots } from '../wire/slots/shared-slots.ts';
 
 /** The server kills this process at its deadline; the workers must have ended this much earlier. */
 const CLOSE_RESERVE_MS = 500;
@@ -28,6 +29,9 @@ interface RunningEngine {
 let running: RunningEngine | null = null;
 /** Number of plans and actions received, see `StatusReport`. */
 let orders = 0;
+
+// The small young generation is for this thread alone: in one, a thread that runs out of memory may not end. 0: V8's choice.
+setFlagsFromString('--max-semi-space-size=0');
 
 // Idle workers notice that their channel has closed. A spinning worker does not, unless the kernel signals it when its
 // parent dies, so this process kills its workers on exit.

@@ -22,8 +22,12 @@ export interface BedStage {
   readonly modelet: string;
   /** The interpreter of a stage in Python. */
   readonly python?: string;
+  /** What a known model does; `modelet` is its folder. */
+  readonly task?: string;
   readonly batching?: Batching;
   readonly init?: object;
+  /** Environment of the workers. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Default: 1. */
   readonly concurrency?: number;
   readonly isolation?: 'process' | 'thread';
@@ -46,7 +50,7 @@ export interface SendOptions {
   readonly key?: string;
 }
 
-const READY_MS = 20_000;
+const READY_MS = 60_000;
 const SINGLE: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
 
 export function batchesOf(maxBatchSize: number, policy: Batching['policy'] = 'greedy', maxWaitMs = 0): Batching {
@@ -133,16 +137,17 @@ export class Bed {
   }
 }
 
-function sourceOf({ modelet, python }: BedStage): object {
+function sourceOf({ modelet, python, task }: BedStage): object {
+  if (task !== undefined) return { source: 'task', task, model: modelet };
   if (python !== undefined) return { source: 'python', path: modelet, python, predict: 'batch' };
   if (modelet.endsWith('.onnx')) return { source: 'onnx', path: modelet };
   return { source: 'file', path: fileURLToPath(new URL(`./modelets/${modelet}.js`, import.meta.url)) };
 }
 
 function plan(id: string, stage: BedStage): PlannedStage {
-  const { init = {}, isolation = 'process', concurrency = 1, workers = '1', isKeyed = false } = stage;
+  const { init = {}, env = {}, isolation = 'process', concurrency = 1, workers = '1', isKeyed = false } = stage;
   const keyBy = isKeyed ? 'key' : '';
-  const settings = { init: JSON.stringify(init), isolation, concurrency, workers, keyBy };
+  const settings = { init: JSON.stringify(init), env: JSON.stringify(env), isolation, concurrency, workers, keyBy };
   const raw = { name: id, runtime: 'bench', ...sourceOf(stage), ...settings };
   const { versions: _none, ...config } = compileStage(raw, (file) => file);
   const cache = { entries: stage.cache ?? 0, maxBytes: config.cacheMb * 2 ** 20, ttlMs: 0 };

@@ -1,7 +1,7 @@
 /** Flows for the Node-RED of the benchmark, node by node. */
 import type { FlowNode } from '../fixtures/node-red.ts';
 
-const TAB = 'bench';
+export const TAB = 'bench';
 export const RUNTIME = 'runtime';
 
 export function tabAndRuntime(): FlowNode[] {

@@ -1,11 +1,13 @@
 /** Part j: the same modelets in JavaScript and in Python. */
 import { join } from 'node:path';
-import { NUMPY, WITHOUT_NUMPY } from '../fixtures/python.ts';
+import { pythonWith } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { Bed, type BedStage, batchesOf } from './bed.ts';
 import { closedLoop, type LoopResult } from './load.ts';
 import { interleave, medianOf } from './measure.ts';
 import { figure, type Part, type PartResult, ratio } from './report.ts';
+
+const [NUMPY, WITHOUT_NUMPY] = pythonWith('numpy');
 
 const IN_FLIGHT = 256;
 

@@ -6,106 +6,23 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { COST_IN_BYTES } from '../../src/core/model.ts';
-import { type Drawing, writeModel } from '../fixtures/onnx.ts';
+import { writeModel } from '../fixtures/onnx.ts';
 import { Bed, type BedStage, batchesOf } from './bed.ts';
 import { closedLoop, type LoopResult } from './load.ts';
 import { interleave, medianOf, percentile } from './measure.ts';
 import { atLeast, figure, type Part, type PartResult, ratio, type Scale } from './report.ts';
+import { numbersFrom, type Text, textOf, transformer } from './transformer.ts';
 
-const WORDS = 500;
-const WIDTH = 32;
-const LAYERS = 6;
+const SIZE = { words: 500, width: 32, layers: 6, weights: 'float32' } as const;
 const LENGTHS = { least: 4, most: 128 } as const;
 const BATCH = 32;
 const IN_FLIGHT = 4 * BATCH;
 /** Times of a model that pads, in ms: for a call, and for each token of each text, filled up to the longest. */
 const FILLING = { callMs: 1, tokenMs: 0.003 } as const;
 
-interface Text {
-  readonly ids: readonly number[];
-  readonly mask: readonly number[];
-}
-
-/** Numbers from 0 to 1, the same in each run. */
-function numbersFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
-function textOf(length: number, next: () => number): Text {
-  const ids = Array.from({ length }, () => Math.floor(100 + next() * (WORDS - 100)));
-  return { ids, mask: ids.map(() => 1) };
-}
-
-type Node = Drawing['nodes'][number];
-type Constant = NonNullable<Drawing['constants']>[number];
-
-/** Attention among the tokens of a text, then two dense layers. */
-function layer(at: number, weights: (name: string, ...dims: readonly number[]) => string): Node[] {
-  const named = (name: string): string => `${name}${at}`;
-  const dense = (name: string, input: string, ...dims: readonly number[]): Node => {
-    return { operator: 'MatMul', inputs: [input, weights(named(`w_${name}`), ...dims)], output: named(name) };
-  };
-  const from = at === 0 ? 'embedded' : `out${at - 1}`;
-  return [
-    dense('q', from, WIDTH, WIDTH),
-    dense('k', from, WIDTH, WIDTH),
-    dense('v', from, WIDTH, WIDTH),
-    { operator: 'Transpose', inputs: [named('k')], output: named('kt'), attributes: { perm: [0, 2, 1] } },
-    { operator: 'MatMul', inputs: [named('q'), named('kt')], output: named('near') },
-    { operator: 'Add', inputs: [named('near'), 'hidden'], output: named('seen') },
-    { operator: 'Softmax', inputs: [named('seen')], output: named('share'), attributes: { axis: 2 } },
-    { operator: 'MatMul', inputs: [named('share'), named('v')], output: named('mixed') },
-    dense('wide', named('mixed'), WIDTH, 4 * WIDTH),
-    { operator: 'Relu', inputs: [named('wide')], output: named('kept') },
-    dense('out', named('kept'), 4 * WIDTH, WIDTH),
-  ];
-}
-
-/** Gives each text the mean of what its tokens have become. */
-function transformer(): Drawing {
-  const next = numbersFrom(1);
-  const constants: Constant[] = [
-    { name: 'one', dims: [1], values: [1] },
-    { name: 'far', dims: [1], values: [1e9] },
-    { name: 'first', type: 'int64', dims: [1], values: [1n] },
-    { name: 'second', type: 'int64', dims: [1], values: [2n] },
-  ];
-  const weights = (name: string, ...dims: readonly number[]): string => {
-    const count = dims.reduce((product, dim) => product * dim, 1);
-    constants.push({ name, dims, values: Array.from({ length: count }, () => (next() - 0.5) / Math.sqrt(WIDTH)) });
-    return name;
-  };
-  const nodes: Node[] = [
-    { operator: 'Gather', inputs: [weights('words', WORDS, WIDTH), 'ids'], output: 'embedded' },
-    { operator: 'Sub', inputs: ['mask', 'one'], output: 'absent' },
-    { operator: 'Mul', inputs: ['absent', 'far'], output: 'below' },
-    { operator: 'Unsqueeze', inputs: ['below', 'first'], output: 'hidden' },
-    ...Array.from({ length: LAYERS }, (_, at) => layer(at, weights)).flat(),
-    { operator: 'Unsqueeze', inputs: ['mask', 'second'], output: 'present' },
-    { operator: 'Mul', inputs: [`out${LAYERS - 1}`, 'present'], output: 'counted' },
-    { operator: 'ReduceSum', inputs: ['counted', 'first'], output: 'sum', attributes: { keepdims: 0 } },
-    { operator: 'ReduceSum', inputs: ['mask', 'first'], output: 'length', attributes: { keepdims: 1 } },
-    { operator: 'Div', inputs: ['sum', 'length'], output: 'vector' },
-  ];
-  return {
-    inputs: [
-      { name: 'ids', type: 'int64', shape: ['batch', 'sequence'] },
-      { name: 'mask', shape: ['batch', 'sequence'] },
-    ],
-    outputs: [{ name: 'vector', shape: ['batch', WIDTH] }],
-    nodes,
-    constants,
-    operators: 13,
-  };
-}
-
 /** The ways of a model in ONNX, then those of a model that fills up its texts by itself. */
 function stagesOf(model: string): Readonly<Record<string, BedStage>> {
-  const examples = [textOf(16, numbersFrom(2))];
+  const examples = [textOf(16, SIZE.words, numbersFrom(2))];
   const inOrder = batchesOf(BATCH);
   const byLength = { ...inOrder, costs: { by: COST_IN_BYTES, most: 0, padded: true } };
   const onnx = { modelet: model, init: { examples, pad: { ids: 0, mask: 0 } } };
@@ -137,7 +54,7 @@ export const lengths: Part = {
   async run(scale): Promise<PartResult> {
     const folder = mkdtempSync(join(tmpdir(), 'modelet-lengths-'));
     try {
-      const stages = stagesOf(writeModel(folder, 'texts', transformer()));
+      const stages = stagesOf(writeModel(folder, 'texts', transformer(SIZE)));
       const bed = await Bed.start(Object.fromEntries(Object.entries(stages).map(([name, stage]) => [name, [stage]])));
       try {
         return tell(await measure(bed, Object.keys(stages), scale));
@@ -154,7 +71,7 @@ async function measure(bed: Bed, names: readonly string[], { rounds, seconds }: 
   const next = numbersFrom(3);
   const ratioOfLengths = LENGTHS.most / LENGTHS.least;
   // As many texts between 4 and 8 tokens as between 64 and 128.
-  const makeText = (): Text => textOf(Math.round(LENGTHS.least * ratioOfLengths ** next()), next);
+  const makeText = (): Text => textOf(Math.round(LENGTHS.least * ratioOfLengths ** next()), SIZE.words, next);
   const seen = Object.fromEntries(names.map((name) => [name, { ms: [] as number[], own: 0, computed: 0 }]));
   const load = (name: string): Promise<LoopResult> =>
     closedLoop(
@@ -213,7 +130,7 @@ function tell(rows: readonly Row[]): PartResult {
           ...[inOrder, sorted].map((row) => shown(row, inOrder)),
         ],
         notes: [
-          `With ${IN_FLIGHT} texts in flight, as many of 4 to 8 tokens as of 64 to 128. The model in ONNX has ${LAYERS} layers of attention; its padding takes no texts together of which one is more than twice as long as another. The model that pads fills all texts of a batch up to the longest, and waits ${FILLING.callMs} ms and ${FILLING.tokenMs} ms for each token instead of computing; beside each token of a text it computes the padding of others.`,
+          `With ${IN_FLIGHT} texts in flight, as many of 4 to 8 tokens as of 64 to 128. The model in ONNX has ${SIZE.layers} layers of attention; its padding takes no texts together of which one is more than twice as long as another. The model that pads fills all texts of a batch up to the longest, and waits ${FILLING.callMs} ms and ${FILLING.tokenMs} ms for each token instead of computing; beside each token of a text it computes the padding of others.`,
         ],
       },
     ],

@@ -24,6 +24,7 @@ import { routes } from './routes.ts';
 import { seedWorkload } from './seed-workload.ts';
 import { sizing } from './sizing.ts';
 import { streams } from './streams.ts';
+import { webAssembly } from './web-assembly.ts';
 import { workerHosts } from './worker-hosts.ts';
 
 const PARTS: readonly Part[] = [
@@ -45,6 +46,7 @@ const PARTS: readonly Part[] = [
   pictures,
   sizing,
   growth,
+  webAssembly,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };

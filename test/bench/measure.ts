@@ -25,8 +25,18 @@ export function threadCpu(pid: number, thread: number = pid): number {
 
 /** Resident memory of a process in MB. */
 export function residentMb(pid: number): number {
+  return memoryMb(pid, 'status', 'VmRSS');
+}
+
+/** Memory of a process in MB, of which a page that several share counts in parts: a sum counts each page once. */
+export function ownMb(pid: number): number {
+  return memoryMb(pid, 'smaps_rollup', 'Pss');
+}
+
+function memoryMb(pid: number, file: string, name: string): number {
   if (!canMeasureCpu) return Number.NaN;
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+  const text = readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1]) / 1024;
 }
 
 /** Share of all cores' time, 0..1, that was used over one second. */

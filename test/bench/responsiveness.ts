@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { batcher, functionNode, sink, stage, tabAndRuntime } from './flows.ts';
 import { interleave, median, medianOf } from './measure.ts';
+import { postedPictures } from './posted-pictures.ts';
 import { RedProcess } from './red-client.ts';
 import type { Driven } from './red-process.ts';
 import { atLeast, atMost, figure, type Part, type PartResult, ratio } from './report.ts';
@@ -22,8 +23,10 @@ const SLEEP_FILE = fileURLToPath(new URL('./modelets/sleep.js', import.meta.url)
 export const responsiveness: Part = {
   letter: 'd',
   title: "Node-RED's event loop",
-  async run({ rounds, seconds }) {
+  async run(scale) {
+    const { rounds, seconds } = scale;
     const red = await RedProcess.start();
+    let loops: PartResult;
     try {
       await red.deploy(flows());
       const drive = (entry: string, load: object) => () =>
@@ -42,10 +45,12 @@ export const responsiveness: Part = {
         free: drive('sleep-batcher', { inFlight: IN_FLIGHT }),
         blocked: drive('sleep-batcher', { inFlight: IN_FLIGHT, blocker }),
       });
-      return tell(driven);
+      loops = tell(driven);
     } finally {
       await red.stop();
     }
+    const posted = await postedPictures(scale);
+    return { tables: [...loops.tables, ...posted.tables], budgets: [...loops.budgets, ...posted.budgets] };
   },
 };
 

@@ -3,7 +3,6 @@
  * hosted stage of `modelet worker`; in the place of a worker, a timer answers one item after the other. Arguments: address
  * of the server, name of the runtime, secret, number of hosts, ms that an item takes.
  */
-
 import { BrokerLink } from '../../src/broker/broker-link.ts';
 import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
 import { BATCH_LEASES } from '../../src/hosts/batch-queue.ts';
@@ -48,8 +47,8 @@ async function open(queue: string): Promise<BrokerLink> {
 
 async function serve(host: string): Promise<void> {
   const registry = new RemoteRegistry(await open('registry'), place);
-  let { fresh } = await registry.renew(null, 'stages');
-  for (; fresh.size === 0; { fresh } = await registry.renew(null, 'stages')) await sleep(HEARTBEAT_MS / 10);
+  let { fresh } = await registry.renew(() => null, 'stages');
+  for (; fresh.size === 0; { fresh } = await registry.renew(() => null, 'stages')) await sleep(HEARTBEAT_MS / 10);
   const [published = ''] = fresh.values();
   const { key } = readPublished(published, secret);
   const link = await open(`stage-${key}`);
@@ -63,7 +62,7 @@ async function serve(host: string): Promise<void> {
   const served = { workers: [WORKER], pinWarnings: [], description: null, error: null, own: null };
   const report: HostReport = { host, pid: process.pid, isLeaving: false, stages: { [key]: served } };
   for (;;) {
-    await registry.renew({ kind: 'hosts', name: host, text: JSON.stringify(report) }, 'stages');
+    await registry.renew(() => ({ kind: 'hosts', name: host, text: JSON.stringify(report) }), 'stages');
     await sleep(HEARTBEAT_MS);
   }
 }

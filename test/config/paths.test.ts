@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { resolveFile } from '../../src/config/files/paths.ts';
+import { resolveModeletFile } from '../../src/config/folders.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), 'modelet-paths-')));
@@ -86,4 +87,17 @@ test('the error for a missing file or a folder shows the path that was tried', (
 
 test('the current directory has no influence on the result', () => {
   assert.throws(() => resolveFile('package.json', join(base, 'models')), /no file/);
+});
+
+test('a model that is no name on a hub and no folder is refused with what it must be', () => {
+  const find = (model: string): string => resolveModeletFile({ userDir: base }, model, 'model');
+  for (const model of ['vit-base', 'https://huggingface.co/Xenova/vit-base']) {
+    const message = `must be OWNER/MODEL or a folder, and there is no folder "${model}"`;
+    assert.throws(() => find(model), { message });
+  }
+  assert.throws(() => find('./vit-base'), /^Error: no folder .*vit-base/);
+  assert.throws(() => find('a/b/c'), /^Error: no folder .*c \(from "a\/b\/c"\)$/);
+  assert.match(find('Xenova/vit-base'), /models.Xenova--vit-base@main$/);
+  mkdirSync(join(base, 'vit-base'));
+  assert.equal(find('vit-base'), join(base, 'vit-base'));
 });

@@ -120,7 +120,17 @@ describe('a drawing', () => {
   test('shows depth, and nothing of other results', async () => {
     const depth = Float32Array.from({ length: 6 }, (_, at) => at);
     assert.match(await drawResults({ width: 3, height: 2, depth }, on), /^<image .*href="data:image\/png;base64,/);
-    for (const other of [null, 'text', 7, [], [1, 2], {}, { width: 9, height: 9, depth }, Buffer.from('x')])
+    for (const other of [
+      null,
+      'text',
+      7,
+      [],
+      [1, 2],
+      {},
+      { width: 9, height: 9, depth },
+      { width: -3, height: -2, depth },
+      Buffer.from('x'),
+    ])
       assert.equal(await drawResults(other, on), '');
   });
 
@@ -138,6 +148,7 @@ describe('a drawing', () => {
       ['data:image/png;base64,AAAA', 'not a JPEG, PNG, WebP or GIF file'],
       [Buffer.concat([jpeg, Buffer.alloc(1024 * 1024)]), '1.0 MB, limit 1'],
       [{ data: pixels, width: 5, height: 5 }, 'not a picture'],
+      [{ data: pixels.subarray(0, 3), width: 0.5, height: 2 }, 'not a picture'],
     ] as const;
     for (const [value, message] of refused) await assert.rejects(drawPicture(value, null, limits), { message });
     const { svg, width } = await drawPicture({ data: pixels, width: WIDTH, height: HEIGHT }, null, limits);

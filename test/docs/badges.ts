@@ -226,7 +226,12 @@ export const BADGES: readonly Shown[] = [
     node: 'stage',
     badge: stageBadge(stage({}), {
       ...RUNTIME,
-      listener: { tag: 'failed', code: 'EADDRINUSE', message: '', address: '8080' },
+      listener: {
+        tag: 'failed',
+        code: 'EADDRINUSE',
+        message: 'cannot listen at 8080: port 8080 is in use (EADDRINUSE)',
+        address: '8080',
+      },
     }),
     meaning:
       'The engine cannot take the address of its [own listener](../guides/endpoints.md#the-engines-own-listener), and goes on trying. The stage serves all other requests; the log and the sidebar have the reason',

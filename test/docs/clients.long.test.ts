@@ -15,7 +15,7 @@ import { streamOut } from '../fixtures/drawn.ts';
 import { endpoint, httpIn, keysNode, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
 import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
-import { until } from '../fixtures/polling.ts';
+import { PATIENCE_MS, until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { PACKAGES, withoutPackages } from './packages.ts';
 import { codeBlocks, readPage, tableRows } from './pages.ts';
@@ -202,7 +202,7 @@ if (process.env['TEST_FULL'] === '1') {
       const { NODE_TEST_CONTEXT: _, ...inherited } = process.env;
       const digits = join(repositoryRoot, 'assets', 'data', 'digits-test.json');
       const env = { ...inherited, ENDPOINTS: red.url, DIGITS: digits, NO_PROXY: '127.0.0.1' };
-      const child = spawn(command, [join(folder, file)], { env, cwd: folder, timeout: 120_000 });
+      const child = spawn(command, [join(folder, file)], { env, cwd: folder, timeout: PATIENCE_MS });
       const printed = { stdout: '', stderr: '' };
       for (const name of ['stdout', 'stderr'] as const) {
         child[name].setEncoding('utf8').on('data', (text) => {

@@ -5,7 +5,8 @@
  *   ...
  *   <!-- end -->
  */
-
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { TASK_NAMES, type TaskName } from '../../src/config/stage-source.ts';
 import { GIVES, TAKES } from '../../src/config/tasks/presets.ts';
 import { TASKS, type TaskForm, type TaskOption } from '../../src/config/tasks/tasks.ts';
@@ -13,6 +14,7 @@ import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
 import { FRAME_TYPES, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
 import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../fixtures/node-schemas.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
 import { Fails, FORM_ROWS, type FormRow } from '../fixtures/value-forms.ts';
 import { BADGES } from './badges.ts';
 import { ERROR_CAUSES } from './error-causes.ts';
@@ -24,7 +26,7 @@ const PLACE = /(<!-- generated: ([\w -]+?) \(npm run docs\) -->\n)([\s\S]*?)(<!-
 const MS_PER_DAY = 24 * 60 * 60 * 1000;
 
 const TABLES: Readonly<Record<string, (argument: string) => string>> = {
-  properties: (type) => properties(NODE_SCHEMAS[type as NodeType]),
+  properties: (type) => properties(type as NodeType),
   errors: () => table(['code', 'HTTP', 'cause', 'what to do'], ERROR_CODES.map(errorRow)),
   metrics: (group) => metrics(group),
   badges: () => table(['node', 'badge', 'colour', 'meaning'], BADGES.map(badgeRow)),
@@ -52,14 +54,23 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)].join('\n');
 }
 
-function properties(schema: NodeSchema): string {
-  const rows = Object.entries(schema.properties).map(([name, property]) => [
+/** The labels of a node's dialog, by property. */
+function labelsOf(type: NodeType): Readonly<Record<string, string>> {
+  const file = join(repositoryRoot, 'nodes', 'locales', 'en-US', `${type}.json`);
+  const texts = JSON.parse(readFileSync(file, 'utf8')) as Record<string, { label?: Record<string, string> }>;
+  return { name: 'Name', ...texts[type]?.label };
+}
+
+function properties(type: NodeType): string {
+  const labels = labelsOf(type);
+  const rows = Object.entries(NODE_SCHEMAS[type].properties).map(([name, property]) => [
     `\`${name}\``,
+    labels[name] ? `*${labels[name]}*` : '',
     defaultOf(property),
     property.description,
     allowed(property),
   ]);
-  return table(['property', 'default', 'meaning', 'values'], rows);
+  return table(['property', 'in the dialog', 'default', 'meaning', 'values'], rows);
 }
 
 const FORMS: Readonly<Record<TaskForm, string>> = {

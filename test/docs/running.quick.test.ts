@@ -108,10 +108,7 @@ describe('the guides', () => {
 
   test('the generator of the guide about streaming, gathered', async () => {
     await save('docs/guides/http-and-streaming.md', 'tokens.js');
-    await deploy(
-      ...endpoint('/tokens', 't'),
-      file('t', 'tokens.js', 'collector /tokens', { input: 'payload.prompt', output: 'payload' }),
-    );
+    await deploy(...endpoint('/tokens', 't'), file('t', 'tokens.js', 'collector /tokens'));
     assert.deepEqual(await ask('/tokens', { prompt: 'to the river' }), { finished: true });
   });
 });

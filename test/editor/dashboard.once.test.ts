@@ -16,16 +16,13 @@ import { type EditorNode, EditorPage } from './editor-page.ts';
 import { takePicture, UPDATES_PICTURES } from './picture.ts';
 
 const SIZE = { width: 1400, height: 1130 };
-/** Installs the dashboard's package, from npm's cache or from the registry. */
-const FIRST_START_MS = 300_000;
-const PAGE_MS = 60_000;
 const REFUSED = 23;
 
 const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets', 'data', 'digits-test.json'), 'utf8')) as {
   images: { image: number[] }[];
 };
 
-describe('npm run dashboard', { timeout: 600_000 }, () => {
+describe('npm run dashboard', () => {
   let copy: RepositoryCopy;
   let browser: TestBrowser;
   before(async () => {
@@ -91,7 +88,7 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
     await readySnapshot(started);
     const { page, problems } = await openDashboard(browser, started);
     const wanted = UPDATES_PICTURES ? 100 : 3;
-    await until('errors of the load have come', async () => Number(await text(page, 'errors')) >= wanted, 120_000);
+    await until('errors of the load have come', async () => Number(await text(page, 'errors')) >= wanted);
 
     const before = await ended(started);
     const shown = await until('the page is as new as that', async () => {
@@ -101,7 +98,8 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
     assert.ok(shown <= (await ended(started)), `${shown} requests`);
     const [requests, errors] = [shown, Number(await text(page, 'errors'))];
     assert.ok(errors / requests > 1 / 80 && errors / requests < 1 / 20, `${errors} errors of ${requests}`);
-    assert.ok(Number(await text(page, 'requestsPerSecond')) > 0);
+    // On a slow machine no request may end in an interval.
+    await until('the page has a rate', async () => Number(await text(page, 'requestsPerSecond')) > 0);
     await assertWorkers(page, started);
     assert.match(await gauge(page, 'backlog'), /\d\s*requests/);
     await until('the gate has measured', async () => /^\d+\s*%$/.test(await gauge(page, 'free')));
@@ -140,7 +138,7 @@ async function assertDrawn(browser: TestBrowser, { url }: Started): Promise<void
 }
 
 async function start(copy: RepositoryCopy, env: Readonly<Record<string, string>> = {}): Promise<Started> {
-  const started = await copy.start('dashboard.mjs', await freePort(), env, FIRST_START_MS);
+  const started = await copy.start('dashboard.mjs', await freePort(), env);
   assert.match(started.output, new RegExp(`Editor +${started.url}/editor\n`));
   return started;
 }
@@ -160,7 +158,6 @@ async function openDashboard(browser: TestBrowser, { output }: Started): Promise
   assert.ok(address, output);
   const page = await browser.context.newPage();
   await page.setViewportSize(SIZE);
-  page.setDefaultTimeout(PAGE_MS);
   const problems: string[] = [];
   page.on('console', (message) => {
     if (message.type() === 'error') problems.push(message.text());

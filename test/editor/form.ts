@@ -158,12 +158,10 @@ export class Form {
     this.#pointed = true;
     const tip = page.locator('.red-ui-popover-content');
     // The pointer may have rested on something else with a tip.
-    await page.mouse.move(0, 0);
-    await tip.waitFor({ state: 'detached' });
+    await this.#editor.pointAway();
     await (await this.input(property)).hover();
     const text = await tip.textContent();
-    await page.mouse.move(0, 0);
-    await tip.waitFor({ state: 'detached' });
+    await this.#editor.pointAway();
     return text ?? '';
   }
 

@@ -8,5 +8,6 @@ import './pipelines/gate-copies.test.ts';
 import './pipelines/versions.test.ts';
 import './pipelines/quick-start.test.ts';
 import './pipelines/known-model.test.ts';
+import './pipelines/example-pages.test.ts';
 import './pipelines/picture-preview.test.ts';
 import './pipelines/openapi-page.test.ts';

@@ -11,6 +11,7 @@ import { KNOWN, type KnownModel, writeKnownModel } from '../fixtures/known-model
 import { EditorPage } from './editor-page.ts';
 
 declare const document: { readonly adoptedStyleSheets: object[] };
+declare let Worker: new (url: string | URL, options?: object) => object;
 declare const CSSStyleSheet: new () => { replaceSync(rules: string): void };
 
 type Work = (editor: EditorPage) => Promise<void>;
@@ -34,8 +35,6 @@ interface SessionOptions extends StartOptions {
   /** Whether Node-RED has a hub of models. */
   readonly hasHub?: boolean;
 }
-
-const NOTHING = { contentType: 'text/javascript', body: '' };
 
 /** One for all sessions of a process. It starts with the first of them. */
 let browser: Promise<TestBrowser> | undefined;
@@ -81,7 +80,7 @@ export function startSession({ completesCode = false, hasHub = false, ...options
     assert.ok(context && nodeRed, 'Node-RED and the browser run');
     const page = await context.newPage();
     await page.addInitScript(stopTransitions);
-    if (!completesCode) await page.route('**/ts.worker.js*', (route) => route.fulfill(NOTHING));
+    if (!completesCode) await page.addInitScript(emptyCompleter);
     const connected = new Promise((resolve) => {
       page.on('websocket', (socket) => socket.once('framereceived', resolve));
     });
@@ -165,4 +164,16 @@ function stopTransitions(): void {
   const sheet = new CSSStyleSheet();
   sheet.replaceSync('*, ::before, ::after { transition: none !important; animation: none !important; }');
   document.adoptedStyleSheets.push(sheet);
+}
+
+/**
+ * Runs in each page as it begins: the worker that completes JavaScript does nothing. Not by a route: a page with routes
+ * has no cache, so that it would fetch and compile the editor's scripts again.
+ */
+function emptyCompleter(): void {
+  Worker = class extends Worker {
+    constructor(url: string | URL, options?: object) {
+      super(String(url).includes('/ts.worker.js') ? 'data:text/javascript,' : url, options);
+    }
+  };
 }

@@ -1,5 +1,4 @@
 /** Values to try in a dialog's fields: those that it must refuse, with its reasons, and those that it must take. */
-
 import assert from 'node:assert/strict';
 import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 import { until } from '../fixtures/polling.ts';

@@ -5,12 +5,13 @@ import fc from 'fast-check';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import type { Settlement } from '../../src/core/routes/route.ts';
-import { RowAnswer } from '../../src/http/rows/row-answer.ts';
+import { FAILED_ROWS, RowAnswer } from '../../src/http/rows/row-answer.ts';
 import { readRows } from '../../src/http/rows/row-input.ts';
 import { type RowInput, Rows, type RowsRuntime } from '../../src/http/rows/rows.ts';
 import { type EndpointRequest, prepareAnswer } from '../../src/http/served-endpoint.ts';
+import { decodeMsgpack } from '../../src/http/values/msgpack.ts';
 import { Desk, type DeskHost } from '../../src/runtime/desk/desk.ts';
-import { CODEC } from '../../src/wire/codec/codec.ts';
+import { CODEC, encodePayload } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { encodeFailure } from '../../src/wire/frames/items.ts';
@@ -360,4 +361,34 @@ test('the rows of an array in JSON are its elements as they are written', () => 
       );
     }),
   );
+});
+
+test('a result that msgpack cannot hold is an error of its row alone', () => {
+  const bodies: Buffer[] = [];
+  const response = {
+    ...{ headersSent: false, destroyed: false },
+    writeHead: (status: number, headers: readonly string[]) => {
+      assert.deepEqual([status, headers[headers.indexOf(FAILED_ROWS) + 1]], [200, '2']);
+      return response;
+    },
+    end: (text: string) => bodies.push(Buffer.from(text, 'latin1')),
+  };
+  const answer = prepareAnswer({ statusCode: null, headers: {} });
+  const unwritten: unknown[] = [];
+  const runtime = { unwritten: ({ code }: ModeletError, stage: string) => unwritten.push([code, stage]) };
+  const endpoint = { stageNames: ['s'], answer, failure: null, direct: answer, runtime };
+  const call = { endpoint, response, requestId: 'r', form: 'msgpack', inLines: false, refuse: assert.fail };
+  const encoded = (value: unknown): Payload => encodePayload(value, { blame: 'modelet_failed', maxBytes: 1e6 });
+  const broken = { codec: CODEC.json, bytes: Buffer.from('{') };
+  const values = [payloadOf('[1]'), encoded(2n ** 70n), broken, encoded(2n ** 63n)];
+  const rows = values.map((value) => ({ ok: true, value }) as const);
+  new RowAnswer(call as unknown as ConstructorParameters<typeof RowAnswer>[0]).onSettled({ ok: true, value: rows });
+  const [first, second, third, last] = decodeMsgpack(bodies[0] as Buffer) as { readonly error?: ModeletError }[];
+  assert.deepEqual([first, last], [{ result: [1] }, { result: 2n ** 63n }]);
+  assert.match(String(second?.error?.message), /cannot be sent as msgpack: .* has more than 64 bits/);
+  assert.equal(third?.error?.code, 'protocol_error');
+  assert.deepEqual(unwritten, [
+    ['modelet_failed', 's'],
+    ['protocol_error', 's'],
+  ]);
 });

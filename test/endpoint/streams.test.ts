@@ -154,5 +154,35 @@ test('a client that asks for no stream gets one message', async (t) => {
       '{"object":"chat.completion","own":1}',
     );
   }
+  const choice = (index: number, delta: object, finish_reason: string | null = null): object => ({
+    choices: [{ index, delta, finish_reason }],
+  });
+  const call = (index: number, more: object): object => choice(1, { tool_calls: [{ index, ...more }] });
+  const chunks = [
+    choice(1, { role: 'assistant', content: null }),
+    choice(0, { role: 'assistant', content: 'a' }),
+    call(0, { id: 'first', type: 'function', function: { name: 'look', arguments: '' } }),
+    call(0, { function: { arguments: '{"at":' } }),
+    call(1, { id: 'second', type: 'function', function: { name: 'go', arguments: '{}' } }),
+    call(0, { function: { arguments: '1}' } }),
+    choice(0, { content: 'b' }, 'length'),
+    choice(1, {}, 'tool_calls'),
+  ];
+  const tool = (id: string, name: string, text: string) => ({
+    id,
+    type: 'function',
+    function: { name, arguments: text },
+  });
+  const calls = [tool('first', 'look', '{"at":1}'), tool('second', 'go', '{}')];
+  assert.deepEqual(JSON.parse(await chat(t, { model: 'm' }, chunks, { usage })), {
+    ...about('chat.completion'),
+    choices: [
+      { index: 0, message: { role: 'assistant', content: 'ab' }, finish_reason: 'length' },
+      { index: 1, message: { role: 'assistant', content: '', tool_calls: calls }, finish_reason: 'tool_calls' },
+    ],
+    usage,
+  });
   await assert.rejects(chat(t, { model: 'm' }, ['x'.repeat(101)], null), { code: 'modelet_failed' });
+  const long = Array.from({ length: 11 }, () => call(0, { function: { arguments: 'x'.repeat(10) } }));
+  await assert.rejects(chat(t, { model: 'm' }, long, null), { code: 'modelet_failed' });
 });

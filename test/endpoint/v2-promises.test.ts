@@ -1,10 +1,17 @@
 /** Outputs of the KServe v2 protocol as the metadata of a model promise them: by an ONNX model, or by an output schema. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { ModeletError } from '../../src/core/errors.ts';
 import type { ModeletDescription } from '../../src/core/model.ts';
+import type { HttpCall, Input } from '../../src/http/exchange.ts';
+import type { RowItems } from '../../src/http/rows/rows.ts';
+import { prepareAnswer } from '../../src/http/served-endpoint.ts';
 import { inferAnswer } from '../../src/http/v2/infer-answer.ts';
+import { InferForm } from '../../src/http/v2/infer-form.ts';
 import type { InferRequest } from '../../src/http/v2/infer-request.ts';
 import { outputsOf as metadataOf, promisedOutputs } from '../../src/http/v2/metadata.ts';
+import { Chunks } from '../../src/wire/codec/chunks.ts';
+import { encodePayload } from '../../src/wire/codec/codec.ts';
 
 interface AnsweredOutput {
   readonly name: string;
@@ -147,4 +154,26 @@ describe('the outputs that a schema promises', () => {
     }
     assert.deepEqual(metadataOf(null), []);
   });
+});
+
+test('a result that is no tensor is told to the runtime, and an output that does not exist only to the client', () => {
+  const told: string[] = [];
+  const runtime = {
+    described: () => ({ first: null, last: null, mostRows: 0 }),
+    unwritten: ({ code }: ModeletError, stage: string) => told.push(`${code} at ${stage}`),
+  };
+  const direct = prepareAnswer({ statusCode: null, headers: {} });
+  const endpoint = { direct, runtime, limits: { maxBytes: 1000 }, spec: { key: null }, stageNames: ['one', 'last'] };
+  const call = { endpoint, request: { headers: {} }, response: { headersSent: true }, requestId: 'asked' };
+  const settle = (result: unknown, outputs?: object): void => {
+    const inputs = [{ name: 'x', shape: [1], datatype: 'FP32', data: [1] }];
+    const form = new InferForm('model', call as unknown as HttpCall, { inputs, outputs });
+    const value = encodePayload(result, { blame: 'modelet_failed', maxBytes: 1000 });
+    const input = form.input(new Chunks([])) as Exclude<Input, RowItems>;
+    input.onSettled({ outcome: { ok: true, value }, timings: [], gathered: null });
+  };
+  settle({ y: [1, 2] });
+  settle({ y: [1, 2] }, [{ name: 'z' }]);
+  settle({ y: { no: 'tensor' } });
+  assert.deepEqual(told, ['modelet_failed at last']);
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Batching } from '../../src/core/model.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { Rig, upTo } from './rig.ts';
 
 const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });
@@ -120,6 +121,49 @@ test('the stage sends a second batch ahead if runs are short, but no third', asy
   await rig.submit([2, 3, 4]);
   assert.deepEqual(rig.pool(1).held(), [[2], [3]]);
   assert.equal(rig.queueOf(1), 1);
+});
+
+test('of runs much shorter than a millisecond, the stage sends single items ahead for a millisecond of work, 8 at most', async () => {
+  for (const [runMs, ahead] of [
+    [0.4, 2],
+    [0.2, 5],
+    [0.001, 8],
+    [0, 8],
+  ] as const) {
+    const rig = await running(runMs);
+    await rig.submit(upTo(20, 2));
+    assert.equal(rig.pool(1).held().length, 1 + ahead, `${runMs} ms`);
+    rig.pool(1).answer(0, runMs);
+    await rig.turn();
+    assert.equal(rig.pool(1).held().length, 1 + ahead, 'the next item follows');
+  }
+});
+
+test('the stage sends short single items ahead only as long as they are small, and one batch if batches are larger', async () => {
+  const rig = await running(0.01);
+  rig.pool(1).makes = () => ({ codec: CODEC.json, bytes: Buffer.alloc(30_000, '0') });
+  await rig.submit([2]);
+  rig.pool(1).answer(0, 0.01);
+  await rig.submit(upTo(20, 3));
+  assert.deepEqual(rig.pool(1).held(), [[3], [4], [5]]);
+  const batched = await running(0.01, 1, 'refuse', greedy(2));
+  await batched.submit(upTo(20, 2));
+  assert.deepEqual(batched.pool(1).held(), [
+    [2, 3],
+    [4, 5],
+  ]);
+});
+
+test('the stage fills all workers before it sends short single items ahead, and then in turns', async () => {
+  const rig = await running(0.5, 2);
+  await rig.submit(upTo(7, 2));
+  assert.deepEqual(
+    [rig.pool(1).held(0), rig.pool(1).held(1)],
+    [
+      [[2], [4], [6]],
+      [[3], [5], [7]],
+    ],
+  );
 });
 
 test('the stage sends only full batches ahead, so items that arrive during a run join the next batch', async () => {

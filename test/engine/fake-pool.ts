@@ -104,7 +104,7 @@ export class FakePool implements StagePool {
 
   freeWorker(room: Room, only?: number): FreeWorker<Item> | null {
     if (this.health.tag !== 'ready' || this.closes.length > 0) return null;
-    const most = { empty: 1, place: this.#places, ahead: this.#places + 1 }[room];
+    const most = typeof room === 'number' ? this.#places + room : { empty: 1, place: this.#places }[room];
     const free = this.#held.filter(
       (batches, worker) =>
         (only ?? worker) === worker && this.#lives[worker] && batches.length < most && !this.#isAlone(batches),
@@ -116,7 +116,7 @@ export class FakePool implements StagePool {
       index,
       isCurrent: this.isCurrent(index),
       refusalOf: null,
-      dispatch: (batch) => this.#dispatch(index, batch),
+      dispatch: (batch) => this.#dispatch(index, batch, most),
     };
   }
 
@@ -256,10 +256,11 @@ export class FakePool implements StagePool {
     this.#endIfIdle();
   }
 
-  #dispatch(worker: number, batch: Batch<Item>): void {
-    assert.ok(this.freeWorker('ahead') !== null, 'a batch came to a pool that takes none');
+  /** @param most number of batches that the worker may have with this one */
+  #dispatch(worker: number, batch: Batch<Item>, most: number): void {
+    assert.ok(this.freeWorker(most) !== null, 'a batch came to a pool that takes none');
     const present = this.#held[worker] ?? [];
-    assert.ok(present.length <= this.#places, 'a batch too many');
+    assert.ok(present.length < most, 'a batch too many');
     const others = this.#places > 1 && batch.alone ? present : present.filter(() => this.#isAlone(present));
     assert.deepEqual(others, [], 'an item that must run alone got company');
     assert.ok(batch.items.length > 0, 'an empty batch');

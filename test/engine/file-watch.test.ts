@@ -13,11 +13,13 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { stampOf } from '../../src/process/touched-files.ts';
 import { FILE_WATCH, FileWatch } from '../../src/runtime/engine/pools/hot-edit.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { until } from '../fixtures/polling.ts';
 
-const { quietMs, longestMs } = FILE_WATCH;
+const { pollMs, quietMs, longestMs } = FILE_WATCH;
 
 class Bed {
   readonly folder: string;
@@ -27,40 +29,51 @@ class Bed {
   readonly watch: FileWatch;
   saves = 0;
 
-  constructor(t: TestContext, prepare: (bed: Bed) => void = ({ path }) => writeFileSync(path, 'v1')) {
+  constructor(
+    t: TestContext,
+    prepare: (bed: Bed) => void = ({ path }) => writeFileSync(path, 'v1'),
+    since: (bed: Bed) => string | null = () => null,
+  ) {
     this.folder = join(this.#top, 'models');
     this.path = join(this.folder, 'a.js');
     mkdirSync(this.folder);
     prepare(this);
-    this.watch = new FileWatch(this.path, () => (this.saves += 1), this.clock);
+    this.watch = new FileWatch(this.path, () => (this.saves += 1), this.clock, since(this));
     t.after(() => {
       this.watch.close();
       rmSync(this.#top, { recursive: true });
     });
   }
 
-  save(content: string): void {
-    writeFileSync(this.path, content);
+  /** Saves until the file's stamp differs: two saves of one length within a tick of the disk's clock look the same. */
+  save(content: string, path = this.path): void {
+    const before = stampOf(path);
+    do writeFileSync(path, content);
+    while (stampOf(path) === before);
+  }
+
+  /** Moves time on to the next look, and resolves after it: when the watch waits for a further one. */
+  async look(): Promise<void> {
+    this.clock.advance(this.clock.nextAt - this.clock.now());
+    await until('the watch has looked', () => this.clock.pending > 0);
   }
 
   /** Resolves when the watch has seen that the file was touched, and waits for it to be left alone. */
   async touched(): Promise<void> {
-    await until('the watch sees that the file was touched', () => this.clock.pending > 0);
+    await this.look();
+    assert.equal(this.clock.nextAt - this.clock.now(), quietMs);
   }
 
-  /** Resolves when the next save has been noticed. */
+  /** Resolves when the next save has been noticed: at the second look at the latest. */
   async noticed(): Promise<void> {
     const before = this.saves;
-    await until('a save is noticed', () => {
-      this.clock.advance(quietMs);
-      return this.saves > before;
-    });
+    for (let look = 0; look < 2 && this.saves === before; look += 1) await this.look();
     assert.equal(this.saves, before + 1);
   }
 }
 
-async function bed(t: TestContext, prepare?: (bed: Bed) => void): Promise<Bed> {
-  const made = new Bed(t, prepare);
+async function bed(t: TestContext, prepare?: (bed: Bed) => void, since?: (bed: Bed) => string | null): Promise<Bed> {
+  const made = new Bed(t, prepare, since);
   await made.watch.started;
   return made;
 }
@@ -102,13 +115,13 @@ test('behind a link, a watch notices the file itself and another link', async (t
     symlinkSync(join('elsewhere', 'real.js'), path);
   });
   const { folder, path } = made;
-  writeFileSync(join(folder, 'elsewhere', 'real.js'), 'v2');
+  made.save('v2', join(folder, 'elsewhere', 'real.js'));
   await made.noticed();
   writeFileSync(join(folder, 'elsewhere', 'other.js'), 'v3');
   symlinkSync(join('elsewhere', 'other.js'), `${path}.new`);
   renameSync(`${path}.new`, path);
   await made.noticed();
-  writeFileSync(join(folder, 'elsewhere', 'other.js'), 'v4');
+  made.save('v4', join(folder, 'elsewhere', 'other.js'));
   await made.noticed();
 });
 
@@ -123,16 +136,13 @@ test('a watch notices a file that was not there at first, even if its folder was
 
 test('a watch ignores a save of the same content, a truncated file and a file restored unchanged', async (t) => {
   const made = await bed(t);
-  for (const content of ['v1', '', 'v1']) {
-    made.save(content);
+  for (const content of ['v1', '', 'v1', null, 'v1']) {
+    if (content === null) unlinkSync(made.path);
+    else made.save(content);
     await made.touched();
-    made.clock.advance(quietMs);
+    await made.look();
+    assert.equal(made.saves, 0);
   }
-  unlinkSync(made.path);
-  await made.touched();
-  made.clock.advance(quietMs);
-  made.save('v1');
-  await made.touched();
   made.save('v2');
   await made.noticed();
   assert.equal(made.saves, 1);
@@ -140,14 +150,12 @@ test('a watch ignores a save of the same content, a truncated file and a file re
 
 test('a watch reads a file when no write has come for a moment', async (t) => {
   const made = await bed(t);
-  made.save('half');
-  await made.touched();
-  made.clock.advance(quietMs - 1);
-  const before = made.clock.nextAt;
-  made.save('all of it');
-  await until('the watch waits for the file again', () => made.clock.nextAt > before);
+  for (const content of ['half', 'all of it']) {
+    made.save(content);
+    await made.touched();
+    assert.equal(made.saves, 0);
+  }
   await made.noticed();
-  assert.equal(made.saves, 1);
 });
 
 test('a watch reads even a file that a program writes all the time', async (t) => {
@@ -155,15 +163,12 @@ test('a watch reads even a file that a program writes all the time', async (t) =
   made.save('v2');
   await made.touched();
   const began = made.clock.now();
-  for (let write = 0; made.clock.now() + quietMs - 1 < began + longestMs; write += 1) {
-    made.clock.advance(quietMs - 1);
-    const before = made.clock.nextAt;
-    if (before === began + longestMs) break;
+  for (let write = 0; made.saves === 0; write += 1) {
+    assert.ok(made.clock.now() < began + longestMs);
     made.save(`v3 ${write}`);
-    await until('the watch waits for the file again', () => made.clock.nextAt > before);
+    await made.look();
   }
-  assert.equal(made.clock.nextAt, began + longestMs);
-  await made.noticed();
+  assert.equal(made.clock.now(), began + longestMs);
 });
 
 test('a closed watch reports nothing and leaves no timer', async (t) => {
@@ -181,11 +186,52 @@ test('a watch waits for the end of a large file, which may be written for long',
   await made.touched();
   const end = made.clock.now() + longestMs;
   while (made.clock.now() <= end) {
-    made.clock.advance(quietMs - 1);
-    const before = made.clock.nextAt;
     appendFileSync(made.path, 'more');
-    await until('the watch waits for the file again', () => made.clock.nextAt > before);
+    await made.look();
   }
   assert.equal(made.saves, 0);
   await made.noticed();
+});
+
+test('a watch notices a save that comes before its first look', async (t) => {
+  for (const content of ['v1', null]) {
+    const made = await bed(t, ({ path }) => content !== null && writeFileSync(path, content));
+    assert.equal(made.clock.nextAt - made.clock.now(), pollMs);
+    made.save('v2');
+    await made.noticed();
+  }
+});
+
+test('a watch tells of a file that has changed since workers were given it', async (t) => {
+  const present = ({ path }: Bed): string => stampOf(path);
+  const write = ({ path }: Bed): void => writeFileSync(path, 'v1');
+  const cases = [
+    ['as it was', write, present, 0],
+    ['saved again', write, () => '1,1', 1],
+    ['was missing', write, () => '', 1],
+    ['is still missing', () => {}, () => '', 0],
+    ['has gone', () => {}, () => '1,1', 0],
+  ] as const;
+  for (const [name, prepare, since, changes] of cases) {
+    const made = await bed(t, prepare, since);
+    await made.look();
+    assert.equal(made.saves, changes, name);
+    made.save('v2');
+    await made.noticed();
+  }
+});
+
+test('a watch tells once of a save, at whatever moment of its beginning it comes', async (t) => {
+  const present = ({ path }: Bed): string => stampOf(path);
+  for (const since of [present, () => null]) {
+    for (let turns = 0; turns < 40; turns += 1) {
+      const made = new Bed(t, undefined, since);
+      for (let turn = 0; turn < turns; turn += 1) await setImmediate();
+      made.save('v2');
+      await made.watch.started;
+      for (let look = 0; look < 4; look += 1) await made.look();
+      // Without a stamp, the content of the first reading is the present one, also if it is a save that came before.
+      if (since === present || made.saves > 0) assert.equal(made.saves, 1, `after ${turns} turns`);
+    }
+  }
 });

@@ -36,6 +36,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
       stateKb: 64,
       keySnapshotMb: 0,
       concurrency: 1,
+      preload: false,
       workers: Array.from({ length: workers }, () => ({ cpus: null, env: {} })),
     },
     batching: SINGLE_ITEMS,

@@ -88,6 +88,18 @@ describe('patient requests for a version', () => {
     assert.ok(!rest.includes('7'));
   });
 
+  test('go in as soon as a deploy gives it more room', async () => {
+    const rig = await rigWith();
+    await rig.submit(upTo(20), { patient: true });
+    assert.equal(at(rig, VERSION), MOST);
+    const versions = { list: [{ stage: 'node-2', share: 100, mode: 'answer' }], rollbackAbove: null } as const;
+    const stages = [stage(BASE, { versions }), stage(VERSION, { capacity: 10 })];
+    await rig.apply({ stages, routes: [route(1, [BASE])] });
+    assert.equal(at(rig, VERSION), MOST + 8);
+    await rig.finish();
+    assert.equal(rig.answers().length, 20);
+  });
+
   test('go to the base after a deploy without the version', async () => {
     const rig = await rigWith();
     await rig.submit(upTo(10), { patient: true });

@@ -1,5 +1,4 @@
 /** The alert rules and the dashboard name metrics and labels that there are, in expressions that Prometheus can read. */
-
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
 /** A service with two stages under load, the second of which may come to harm, and one beside them. */
-
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';

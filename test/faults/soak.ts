@@ -2,7 +2,6 @@
  * Entry of `npm run soak -- --minutes N [--rate R] [--seed S]`: a Node-RED under a steady rate of HTTP requests, to
  * which something happens every few seconds. Tells in a table what became of every request, and of the memory.
  */
-
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { residentMb } from '../bench/measure.ts';

@@ -28,6 +28,15 @@ test('the queue lets as many requests pass as its limit, and the next when one h
   assert.deepEqual([sent, entrance.waiting], [[1, 2, 3, 4], 0]);
 });
 
+test('a limit that has grown lets waiting requests pass at once', () => {
+  const { entrance, sent } = open();
+  for (const id of [1, 2, 3, 4]) entrance.enter(request(id), ANY_STAGE, 1);
+  entrance.grown(() => 3);
+  assert.deepEqual([sent, entrance.waiting], [[1, 2, 3], 1]);
+  entrance.leave(1, () => 3);
+  assert.deepEqual([sent, entrance.waiting], [[1, 2, 3, 4], 0]);
+});
+
 test('a higher priority passes first, and no request overtakes waiting ones of its priority', () => {
   const { entrance, sent } = open();
   entrance.enter(request(1), ANY_STAGE, 1);

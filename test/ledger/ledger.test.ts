@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
 import type { Settlement } from '../../src/core/routes/route.ts';
+import { Desk, type DeskHost } from '../../src/runtime/desk/desk.ts';
 import { type Caller, Ledger, type LedgerWatcher } from '../../src/runtime/desk/ledger.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
@@ -56,7 +57,7 @@ class Model {
   /** Deadlines of open requests. */
   readonly open = new Map<RequestNumber, number>();
   readonly settled = new Map<RequestNumber, Settlement[]>();
-  readonly expected = { ok: 0, modelet_failed: 0, deadline_exceeded: 0, engine_lost: 0, refused: 0, late: 0 };
+  readonly expected = { ok: 0, modelet_failed: 0, deadline_exceeded: 0, engine_lost: 0, late: 0 };
 
   run(what: Step): void {
     switch (what.do) {
@@ -83,14 +84,9 @@ class Model {
     const settlements: Settlement[] = [];
     const deadline = this.clock.now() + timeout;
     const caller = { onSettled: (settlement: Settlement) => settlements.push(settlement) };
-    if (this.open.size >= CAPACITY && !patient) {
-      assert.throws(() => open(this.ledger, caller, deadline, patient), {
-        code: 'capacity_exceeded',
-        retryAfterSeconds: 1,
-      });
-      this.expected.refused += 1;
-      return;
-    }
+    const refusal = this.ledger.refusalOf();
+    assert.equal(refusal?.code, this.open.size >= CAPACITY ? 'capacity_exceeded' : undefined);
+    if (refusal && !patient) return;
     const id = open(this.ledger, caller, deadline, patient);
     assert.equal(this.settled.has(id), false, 'a number was used twice');
     assert.equal(settlements.length, 0, 'settled before it was open');
@@ -125,7 +121,7 @@ class Model {
     }
     const { counts, late } = ledger.read();
     assert.deepEqual(
-      [counts.ok, counts.modelet_failed, counts.deadline_exceeded, counts.engine_lost, counts.capacity_exceeded, late],
+      [counts.ok, counts.modelet_failed, counts.deadline_exceeded, counts.engine_lost, late],
       Object.values(expected),
     );
     assert.equal(this.expiredToOthers.length, expected.deadline_exceeded);
@@ -143,7 +139,7 @@ test('any interleaving settles each request once, and all counts add up', () => 
       for (const each of steps) model.run(each);
       model.run({ do: 'failAll' });
       const answered = Object.values(model.ledger.read().counts).reduce((sum, count) => sum + count, 0);
-      assert.equal(answered, model.settled.size + model.expected.refused);
+      assert.equal(answered, model.settled.size);
     }),
     { numRuns: 400 },
   );
@@ -290,4 +286,25 @@ test('a caller that throws affects no other: each is told once, and the error is
   assert.equal(new Set(callers).size, 4, 'with its caller');
   assert.deepEqual([ledger.backlog, ledger.read().counts.ok, ledger.read().counts.engine_lost], [0, 1, 4]);
   return new Promise<void>((resolve) => setImmediate(resolve)).then(() => assert.ok(emptied));
+});
+
+test('a desk shows a request that its full ledger refuses among the failed ones', () => {
+  const host: DeskHost<object> = {
+    ...{ entryOf: () => ({}), routeOf: () => 1, refusalOf: () => null, enter: () => {}, cancel: () => {} },
+    ...{ taken: () => {}, onSettled: () => {}, onFailed: () => {}, onLog: () => {} },
+  };
+  const desk = new Desk({ capacity: 1, maxHeldBytes: 1000, barred: null }, host, new FakeClock());
+  const payload = { codec: 1, bytes: Buffer.from('1') };
+  const submit = () =>
+    desk.submit({
+      ...{ requestId: 'r', gateMs: 0, entry: 'in', payload, deadline: NEVER, priority: 0, patient: false },
+      ...{ group: 0, meta: null, onSettled: () => {} },
+    });
+  submit();
+  assert.throws(submit, { code: 'capacity_exceeded', retryAfterSeconds: 1 });
+  assert.equal(desk.read().counts.capacity_exceeded, 1);
+  assert.deepEqual(
+    desk.failedRequests.list().map(({ code, count }) => [code, count]),
+    [['capacity_exceeded', 1]],
+  );
 });

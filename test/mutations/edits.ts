@@ -80,9 +80,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'each restart leaves a listener behind',
     file: 'src/process/parent/child-process.ts',
-    find: 'this.#process = launch({ ...spec, slotsFd: this.#slots?.fd });',
-    replace:
-      "this.#process = launch({ ...spec, slotsFd: this.#slots?.fd });\n    process.on('exit', () => this.kill(null));",
+    find: 'this.#process = launch({ ...spec, slotsFd: slots?.fd });',
+    replace: "this.#process = launch({ ...spec, slotsFd: slots?.fd });\n    process.on('exit', () => this.kill(null));",
     suite: 'faults/service',
     test: 'kill -9',
   },
@@ -258,10 +257,26 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'saving a file as it was gives its stage new workers',
     file: 'src/runtime/engine/pools/hot-edit.ts',
-    find: ' && hash !== before)',
-    replace: ')',
+    find: ' || hash === this.#known)',
+    replace: " || this.#known === '')",
     suite: 'engine/file-watch',
     test: 'a watch ignores a save of the same content, a truncated file and a file restored unchanged',
+  },
+  {
+    bug: 'a file that comes before the first look at it is taken for what was there',
+    file: 'src/runtime/engine/pools/hot-edit.ts',
+    find: 'const isTouched = status !== this.#seen;',
+    replace: "const isTouched = this.#seen !== '' && status !== this.#seen;",
+    suite: 'engine/file-watch',
+    test: 'a watch notices a save that comes before its first look',
+  },
+  {
+    bug: 'a save that comes while a watch begins gives its stage new workers twice',
+    file: 'src/runtime/engine/pools/hot-edit.ts',
+    find: 'this.#known = null;\n      this.#settle();',
+    replace: 'this.#onChanged();',
+    suite: 'engine/file-watch',
+    test: 'a watch tells once of a save, at whatever moment of its beginning it comes',
   },
   {
     bug: 'a deploy goes back behind what has been saved since',

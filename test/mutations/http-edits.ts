@@ -64,7 +64,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/deploy/endpoints.ts',
     find: 'return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, served) }] : [];',
     replace:
-      'const any = first ? { ...first, ...widest(found) } : { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any, clients: clientsBehind(graph, id, served) }];',
+      'const any = first ?? [...entries.values()][0];\n    return any\n      ? [{ id, method, url, ...any, ...(first ? widest(found) : {}), clients: clientsBehind(graph, id, served) }]\n      : [];',
     suite: 'nodered/endpoints/http-bodies',
     test: 'stays as Node-RED made it',
   },

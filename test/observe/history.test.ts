@@ -98,6 +98,28 @@ describe('the history of a runtime', () => {
     assert.deepEqual(history.note(at(looks.idle, 0), [], 8000), { points: [], marks: [] }, 'counts begin anew');
   });
 
+  test('tells the cause of a death once, also if the report of it came after the next look', () => {
+    const { busy, died } = looks;
+    const { restarts } = died.snapshot.stages[0]?.reading ?? assert.fail();
+    /** A look with so many deaths, the last of them before some time. */
+    const after = (looksLater: number, deaths: number, agoMs: number): Measurement => {
+      const stages = died.snapshot.stages.map((one) => ({
+        ...one,
+        reading: { ...one.reading, restarts: { ...restarts, died: deaths } },
+        lastDeath: one.lastDeath && { ...one.lastDeath, agoMs },
+      }));
+      return at(died, busy.at + looksLater * STEP_MS, { stages });
+    };
+    const history = new RuntimeHistory();
+    history.note(busy, [], 0);
+    const errorsOf = (look: Measurement): (string | null)[] =>
+      history.note(look, [], 1).marks.map(({ error }) => error);
+    const [late] = errorsOf(after(1, 1, STEP_MS + 300));
+    assert.match(late ?? '', /SIGKILL/);
+    assert.deepEqual(errorsOf(after(2, 2, 2 * STEP_MS + 305)), [null], 'a worker of older code has died');
+    assert.match(errorsOf(after(3, 3, 10))[0] ?? '', /SIGKILL/);
+  });
+
   test('drops the series of stages that a deploy removes, and gives their colours to later ones', () => {
     const { busy } = looks;
     const history = new RuntimeHistory();

@@ -86,3 +86,13 @@ test('lines that never end a message come out without growing the buffer', () =>
   assert.equal(lines, 10_000);
   assert.ok(messages >= 100, `${messages} messages`);
 });
+
+test('a message ends before more empty lines than it can hold', () => {
+  const found: string[] = [];
+  const groups = new LineGroups((message) => found.push(message), new FakeClock());
+  for (const line of TRACEBACK.slice(0, 2)) groups.push(line);
+  for (let line = 0; line < 1_000_000; line += 1) groups.push('');
+  groups.push('ValueError: bad value');
+  groups.end();
+  assert.deepEqual(found, [TRACEBACK.slice(0, 2).join('\n'), 'ValueError: bad value']);
+});

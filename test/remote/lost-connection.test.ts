@@ -1,7 +1,17 @@
 /** What a remote stage and a host have on their broker, and what becomes of it when the stage or the connection goes. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -9,12 +19,14 @@ import { BrokerLink } from '../../src/broker/broker-link.ts';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { deadlineAfter, systemClock } from '../../src/core/clock.ts';
 import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
-import { BATCH_LEASES } from '../../src/hosts/batch-queue.ts';
-import { type HostReport, keyOf } from '../../src/hosts/entries.ts';
+import { BATCH_LEASES, BatchQueue } from '../../src/hosts/batch-queue.ts';
+import { type HostReport, keyOf, sha256Of } from '../../src/hosts/entries.ts';
 import { RemoteRegistry } from '../../src/hosts/registry.ts';
 import { RemotePool } from '../../src/hosts/remote-pool.ts';
+import { SentBatches } from '../../src/hosts/sent-batches.ts';
 import type { PoolEvents } from '../../src/runtime/engine/pools/pool.ts';
 import type { Item } from '../../src/runtime/engine/stage/item.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { stage } from '../engine/rig.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { freePort } from '../fixtures/free-port.ts';
@@ -56,7 +68,7 @@ test('a batch that waited for the connection can leave when it is back', { skip:
   const registry = new RemoteRegistry(link, remote);
   const served = { workers: [IDLE], pinWarnings: [], description: null, error: null, own: null };
   const report: HostReport = { host: 'machine', pid: 1, isLeaving: false, stages: { [keyOf(definition)]: served } };
-  const renew = () => registry.renew({ kind: 'hosts', name: 'host', text: JSON.stringify(report) }, 'stages');
+  const renew = () => registry.renew(() => ({ kind: 'hosts', name: 'host', text: JSON.stringify(report) }), 'stages');
   await renew();
   // The last one may find the connection closed.
   const renewal = setInterval(() => renew().catch(() => {}), 500);
@@ -138,6 +150,24 @@ test('the server forgets the queue of a stage that is gone, and keeps it when th
   assert.notEqual(await ttlOf('stalled-check'), -1, 'leases are looked at again');
 });
 
+test('a stage that goes while it looks after its queue does not let the server keep it', {
+  skip: WITHOUT_REDIS,
+}, async (t) => {
+  const { redis, client } = await pooled(t, stage(1));
+  const events = eventsOf(() => {});
+  const told = { events, onLog() {}, onOther() {}, newId: () => '' };
+  const sent = new SentBatches({ ...told, clock: systemClock, session: 's', stage: 'stage' });
+  const { queue: name, ...place } = placeOn(redis, 'sent');
+  t.after(() => sent.close());
+  const { events: followed } = await sent.open({ ...place, runtime: 'remote', secret: '' }, name);
+  void followed.start();
+  const meta = `test:${name}:meta`;
+  await until('the queue is there', async () => (await client.exists(meta)) === 1);
+  await sent.expire();
+  await sent.lookAfter();
+  assert.ok((await client.pTTL(meta)) > 0);
+});
+
 test('a stage stays in the registry while a deploy reads its file, which takes long', {
   skip: WITHOUT_REDIS,
 }, async (t) => {
@@ -188,4 +218,77 @@ test('a host stays in the registry while it reads the file of a stage, which tak
   const before = await writtenAt();
   await until('it was renewed a few times', async () => (await writtenAt()) > before + 2500);
   assert.equal(host.child.exitCode, null);
+});
+
+test('a host runs the batches that it claimed by a call whose answer was lost', { skip: WITHOUT_REDIS }, async (t) => {
+  const redis = await Redis.start();
+  t.after(() => redis.kill());
+  const link = await BrokerLink.open(placeOn(redis, 'batches'), BATCH_LEASES, () => {});
+  t.after(() => link.close());
+  const queue = new BatchQueue(link, 'host');
+  let loses = false;
+  await link.reach(async ({ backend }) => {
+    const claim = backend.moveToActive.bind(backend);
+    t.mock.method(backend, 'moveToActive', async (...given: Parameters<typeof claim>) => {
+      const answer = await claim(...given);
+      if (loses) throw new Error('the answer was lost');
+      return answer;
+    });
+  });
+  const payload = { codec: CODEC.json, bytes: Buffer.from('1') };
+  for (const id of ['run', 'first', 'second', 'third']) await queue.add(id, payload, 0);
+  const take = async (most: number): Promise<string[]> => (await queue.take(most)).map(({ id }) => id).sort();
+  assert.deepEqual(await take(1), ['run']);
+  loses = true;
+  await assert.rejects(queue.take(2));
+  loses = false;
+  assert.deepEqual(await take(3), ['first', 'second', 'third']);
+  assert.deepEqual(await take(3), []);
+});
+
+test('an entry that is withdrawn while a heartbeat renews it does not come back', {
+  skip: WITHOUT_REDIS,
+}, async (t) => {
+  const redis = await Redis.start();
+  t.after(() => redis.kill());
+  const place = placeOn(redis, 'registry');
+  const link = await BrokerLink.open(place, BATCH_LEASES, () => {});
+  t.after(() => link.close());
+  const registry = new RemoteRegistry(link, { ...place, runtime: 'remote' });
+  let isServed = true;
+  const own = () => (isServed ? ({ kind: 'stages', name: 'stage', text: 'it' } as const) : null);
+  await registry.renew(own, 'hosts');
+  const renewal = registry.renew(own, 'hosts');
+  isServed = false;
+  await registry.remove('stages', 'stage');
+  await renewal;
+  assert.deepEqual([...(await registry.renew(() => null, 'stages')).fresh], []);
+});
+
+/** Bytes that this process has read so far. */
+const bytesRead = (): number => Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
+
+test('a file is read again for its hash only when it has changed', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-test-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'model.onnx');
+  const hashOf = async (content: string): Promise<string> => {
+    writeFileSync(path, content);
+    // As `cp -p`, archives and downloads do.
+    utimesSync(path, 1, 1);
+    return sha256Of(path);
+  };
+  const hash = await hashOf('one');
+  await until('the next change has another time', () => {
+    writeFileSync(`${path}.other`, '');
+    return statSync(`${path}.other`).ctimeMs > statSync(path).ctimeMs;
+  });
+  assert.notEqual(await hashOf('two'), hash);
+  if (process.platform !== 'linux') return;
+  const length = 2 ** 23;
+  truncateSync(path, length);
+  const long = await sha256Of(path);
+  const before = bytesRead();
+  assert.equal(await sha256Of(path), long);
+  assert.ok(bytesRead() - before < length, 'it was read');
 });

@@ -1,5 +1,4 @@
 /** Queues to try, on clocks that stand still, and what goes through them. */
-
 import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { LogRecord } from '../../src/core/model.ts';

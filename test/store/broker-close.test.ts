@@ -1,5 +1,4 @@
 /** The end of a connection to a broker, at the worst moments: no connection stays, and no error goes unheard. */
-
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';

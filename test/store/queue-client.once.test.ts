@@ -1,5 +1,4 @@
 /** A queue in a separate process: the same suite over the channel, and what happens when that process dies. */
-
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

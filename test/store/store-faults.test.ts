@@ -1,5 +1,4 @@
 /** Faults of a queue's file: each causes an error that names the file, and the store creates no new file. */
-
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';

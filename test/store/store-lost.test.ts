@@ -1,5 +1,4 @@
 /** The file of a queue is deleted, moved away or replaced: it is never recreated automatically. */
-
 import assert from 'node:assert/strict';
 import {
   copyFileSync,

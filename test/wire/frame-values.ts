@@ -105,7 +105,9 @@ export function meaning(frame: Frame): unknown {
     items: frame.items.map(({ payload, meta, routeRef, stageRef, part, tenure, cost, ...rest }) => ({
       ...rest,
       cost: frame.type === 'submit' ? cost : null,
-      slot: { submit: routeRef, taps: stageRef, recalled: stageRef, parts: part, batch: tenure }[frame.type as string],
+      slot: { submit: routeRef, outcomes: routeRef, taps: stageRef, recalled: stageRef, parts: part, batch: tenure }[
+        frame.type as string
+      ],
       codec: payload.codec,
       bytes: Buffer.from(payload.bytes).toString('hex'),
       meta: meta && Buffer.from(meta).toString('hex'),

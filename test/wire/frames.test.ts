@@ -108,7 +108,8 @@ test('itemLength returns the bytes that an item adds to its frame', () => {
       if (!('items' in frame)) return;
       const empty = streamOf([{ ...frame, items: [] } as Frame]).byteLength;
       const sum = frame.items.reduce(
-        (total, one) => total + itemLength(one, frame.type === 'submit' ? 'routeRef' : null),
+        (total, one) =>
+          total + itemLength(one, frame.type === 'submit' || frame.type === 'outcomes' ? 'routeRef' : null),
         0,
       );
       assert.equal(streamOf([frame]).byteLength, empty + sum);

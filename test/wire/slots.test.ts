@@ -3,14 +3,15 @@ import assert from 'node:assert/strict';
 import { openSync } from 'node:fs';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
-import { SharedSlots } from '../../src/runtime/engine/pools/shared-slots.ts';
-import { FrameReader } from '../../src/wire/channel/channel.ts';
+import { FrameReader, SocketChannel } from '../../src/wire/channel/channel.ts';
 import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
 import type { WireItem } from '../../src/wire/frames/items.ts';
+import { SharedSlots } from '../../src/wire/slots/shared-slots.ts';
 import { openSlotFile, SLOT_FROM, SlotFile } from '../../src/wire/slots/slot-file.ts';
-import { EngineSlots, type SlotChannel, WorkerSlots } from '../../src/wire/slots/slot-lanes.ts';
+import { ChildSlots, ParentSlots, type SlotChannel } from '../../src/wire/slots/slot-lanes.ts';
 import { type SharedSlot, SLOT_TRANSITIONS, type SlotState, Slots } from '../../src/wire/slots/slots.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
+import { socketPair } from './ends.ts';
 import { item } from './frame-values.ts';
 
 const PAGE = 4096;
@@ -64,8 +65,8 @@ test('a slot moves as the table says, and is given back once', () => {
   );
 });
 
-function started(slots: Slots): EngineSlots {
-  const engine = new EngineSlots(slots, () => {});
+function started(slots: Slots): ParentSlots {
+  const engine = new ParentSlots(slots, () => {});
   engine.received(STARTED);
   return engine;
 }
@@ -73,12 +74,12 @@ function started(slots: Slots): EngineSlots {
 test('a worker that does not know slots gets its payloads in frames', () => {
   const large = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(SLOT_FROM) } });
   const batch: Frame = { type: 'batch', batch: 1, items: [large] };
-  assert.equal(new EngineSlots(slotsOf(64 * PAGE), () => {}).outgoing(batch), batch);
+  assert.deepEqual(new ParentSlots(slotsOf(64 * PAGE), () => {}).outgoing(batch), [batch]);
 });
 
 /** Sends a frame from one end to the other; returns it, and the bytes that were in it. */
 function pass(frame: Frame, from: SlotChannel, to: SlotChannel): { frame: Frame; bytes: number } {
-  const stream = Buffer.concat(encodeFrame(from.outgoing(frame)));
+  const stream = Buffer.concat(from.outgoing(frame).flatMap(encodeFrame));
   const [back] = new FrameReader({ readSlot: to.read.bind(to) }).push(stream);
   assert.ok(back);
   to.received(back);
@@ -100,7 +101,7 @@ test('batches and replies arrive as they are, whatever has room, and no process 
     fc.property(fc.array(batch, { maxLength: 12 }), (batches) => {
       const slots = slotsOf(8 * SLOT_FROM);
       let engine = started(slots);
-      let worker = new WorkerSlots(() => {}, file.fd);
+      let worker = new ChildSlots(() => {}, file.fd);
       let waiting: Frame[] = [];
       const itemsOf = (lengths: readonly number[], fill: number): WireItem[] =>
         lengths.map((length, id) => item({ id, payload: { codec: 1, bytes: Buffer.alloc(length, fill + id) } }));
@@ -117,7 +118,7 @@ test('batches and replies arrive as they are, whatever has room, and no process 
         if (end === 'death') {
           engine.end();
           engine = started(slots);
-          worker = new WorkerSlots(() => {}, file.fd);
+          worker = new ChildSlots(() => {}, file.fd);
           waiting = [];
         }
         if (end === 'reply') for (const reply of waiting.splice(0)) answer(reply);
@@ -133,7 +134,7 @@ test('batches and replies arrive as they are, whatever has room, and no process 
 
 test('a result that is larger than its input has room after another large result', () => {
   const engine = started(slotsOf(1024 * PAGE));
-  const worker = new WorkerSlots(() => {}, file.fd);
+  const worker = new ChildSlots(() => {}, file.fd);
   const lengths = [1, 2].map((batch) => {
     pass({ type: 'batch', batch, items: [item({ id: 1 })] }, engine, worker);
     const result = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(2 * SLOT_FROM, batch) } });
@@ -142,10 +143,30 @@ test('a result that is larger than its input has room after another large result
   assert.ok((lengths[0] as number) > SLOT_FROM && (lengths[1] as number) < 200, String(lengths));
 });
 
+test('a result goes into the slot of its batch while a part of another result is on its way', async () => {
+  const [engine, worker] = [started(slotsOf(1024 * PAGE)), new ChildSlots(() => {}, file.fd)];
+  const large = (bytes: number) => [item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(bytes, 7) } })];
+  pass({ type: 'batch', batch: 1, items: large(2 * SLOT_FROM) }, engine, worker);
+  const [near, far] = await socketPair();
+  const nothing = { onFrame: () => {}, onClose: () => {} };
+  const sending = new SocketChannel(near, nothing, { slots: worker });
+  const came = await new Promise<Frame>((resolve) => {
+    const onFrame = (frame: Frame): void => (frame.type === 'reply' ? resolve(frame) : undefined);
+    new SocketChannel(far, { ...nothing, onFrame }, { slots: engine });
+    sending.send({ type: 'parts', items: large(1024 * 1024) });
+    sending.send({ type: 'reply', batch: 1, runMs: 1, runs: 1, items: large(2 * SLOT_FROM) });
+  });
+  sending.close();
+  const { sent } = sending.bytes;
+  assert.ok(sent < 1024 * 1024 + SLOT_FROM, `${sent} bytes in frames`);
+  assert.deepEqual(contents(came), [[1, Buffer.alloc(2 * SLOT_FROM, 7)]]);
+});
+
 test('a payload outside of the slot of its batch is malformed', () => {
   const engine = started(slotsOf(64 * PAGE));
   const large = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(SLOT_FROM) } });
-  const { room } = engine.outgoing({ type: 'batch', batch: 1, items: [large] }) as Extract<Frame, { type: 'batch' }>;
+  const [sent] = engine.outgoing({ type: 'batch', batch: 1, items: [large] });
+  const { room } = sent as Extract<Frame, { type: 'batch' }>;
   assert.ok(room);
   for (const [batch, at, length] of [
     [2, room.at, 8],
@@ -168,23 +189,22 @@ test('without shared memory, or when it is full, payloads travel in frames, and 
     lines.splice(0).join(),
     /^info there is no shared memory \(ENOENT[^)]*\): large payloads travel[^,]*, which/,
   );
-  const full = new SlotFile(openSync('/dev/full', 'r+'));
-  for (const slots of [
-    { file, bytes: SLOT_FROM },
-    ...(process.platform === 'linux' ? [{ file: full, bytes: 2 ** 20 }] : []),
-  ]) {
+  // No room, and a write that fails for another reason.
+  const fds = process.platform === 'linux' ? [openSync('/dev/full', 'r+'), openSync('/dev/null', 'r')] : [];
+  const failing = fds.map((fd) => ({ file: new SlotFile(fd), bytes: 2 ** 20 }));
+  for (const slots of [{ file, bytes: SLOT_FROM }, ...failing]) {
     const small = shared(() => slots);
     for (const lane of [small.lane(), small.lane()]) {
       lane?.received(STARTED);
-      assert.equal(lane?.outgoing(batch), batch);
-      assert.equal(lane?.outgoing(batch), batch);
+      assert.deepEqual(lane?.outgoing(batch), [batch]);
+      assert.deepEqual(lane?.outgoing(batch), [batch]);
     }
     assert.match(
       lines.splice(0).join(),
       /^warn the \d MB of shared memory are full: [^,]*, which costs more while they are$/,
     );
   }
-  full.close();
+  for (const one of failing) one.file.close();
 });
 
 test('the memory goes back to the system when no slot has been taken for a while', () => {
@@ -197,4 +217,19 @@ test('the memory goes back to the system when no slot has been taken for a while
   slot.enter('freed');
   clock.advance(60_000);
   assert.throws(() => file.read(slot.at, 1), /end at/);
+});
+
+test('when the memory is closed, nothing touches it any more', () => {
+  const clock = new FakeClock();
+  const { file: own } = openSlotFile(process.platform === 'linux' ? '/dev/shm' : '/tmp');
+  const slots = new Slots(own, 64 * PAGE, clock);
+  slots.take(PAGE)?.enter('freed');
+  slots.close();
+  // Another file may have the same descriptor by now.
+  const next = openSlotFile(process.platform === 'linux' ? '/dev/shm' : '/tmp').file;
+  next.write([Buffer.alloc(PAGE, 1)], 0);
+  clock.advance(60_000);
+  own.empty();
+  assert.equal(next.read(0, PAGE)[0], 1);
+  next.close();
 });

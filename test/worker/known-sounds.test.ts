@@ -69,6 +69,15 @@ test('sounds come as WAV files of any rate and as FLAC, Ogg, Opus and MP3, and a
   await assert.rejects(withoutDecoder.read(FLAC), /only WAV files are read without the package audio-decode: run/);
 });
 
+test('no sample rate makes a long sound pass for a short one', async () => {
+  const sounds = new Sounds({ optional: async () => null } as unknown as Libraries, 16_000, 1);
+  const given = (data: Float32Array, sampleRate: number) => sounds.read({ data, sampleRate });
+  for (const rate of [4e9, Number.POSITIVE_INFINITY])
+    await assert.rejects(given(new Float32Array(1e6), rate), { code: 'invalid_input', message: /sample rate/ });
+  await assert.rejects(given(new Float32Array(2), 48_000), { code: 'invalid_input', message: /no samples/ });
+  assert.equal((await given(new Float32Array(9600), 768_000)).length, 200);
+});
+
 test('hears with Whisper in the language that is named, or that it finds, whole or in pieces', async () => {
   const model = await load('automatic-speech-recognition', {}, WHISPER);
   const loud = Float32Array.from({ length: 16_000 }, (_, at) => Math.sin(at / 4) / 2);

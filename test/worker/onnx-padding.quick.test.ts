@@ -9,6 +9,7 @@ import { Padding } from '../../src/runtime/worker/onnx/padding.ts';
 import type { Ports } from '../../src/runtime/worker/onnx/ports.ts';
 import { readItem } from '../../src/runtime/worker/onnx/read-item.ts';
 import { type ItemOutputs, type RunSession, runItems } from '../../src/runtime/worker/onnx/run-items.ts';
+import { normalized } from '../../src/runtime/worker/presets/vectors.ts';
 import type { Drawing } from '../fixtures/onnx.ts';
 import { inputs, type Logged, onnxLoader, run } from './rig.ts';
 
@@ -188,4 +189,10 @@ describe('a run', () => {
       [9, 1, 4, 2, 3, 30, 5],
     );
   });
+});
+
+test('a vector of any length is made as long as 1', () => {
+  const length = 1_000_000;
+  assert.deepEqual(normalized(new Float32Array(length).fill(3)), new Float32Array(length).fill(0.001));
+  assert.deepEqual(normalized(new Float32Array(2)), new Float32Array(2));
 });

@@ -1,7 +1,9 @@
 /** Pictures of another size have the bytes that Pillow gives them: of each filter, along the lines first. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type FilterName, resizeAsPillow } from '../../src/runtime/worker/media/resize.ts';
+import fc from 'fast-check';
+import { type FilterName, resizeAsPillow, sizedImages } from '../../src/runtime/worker/media/resize.ts';
+import type { RawImageClass } from '../../src/runtime/worker/tasks/library.ts';
 
 const FROM = { width: 5, height: 4 };
 const PIXELS = Uint8ClampedArray.from({ length: 60 }, (_, at) => (at * 53) % 256);
@@ -54,3 +56,66 @@ for (const [filter, [small, wide]] of Object.entries(PILLOW))
     assert.deepEqual(resized(6, 2), wide);
     assert.deepEqual(resized(5, 4), [...PIXELS]);
   });
+
+/** The picture with its columns as lines. */
+function turned(data: Uint8ClampedArray, width: number): Uint8ClampedArray {
+  const height = data.length / 3 / width;
+  return Uint8ClampedArray.from(data, (_, at) => {
+    const [pixel, colour] = [Math.floor(at / 3), at % 3];
+    return data[((pixel % height) * width + Math.floor(pixel / height)) * 3 + colour] as number;
+  });
+}
+
+test('each line is resized as if it were alone, and each column as a line', () => {
+  const side = fc.integer({ min: 1, max: 90 });
+  const filters = fc.constantFrom(...(Object.keys(PILLOW) as FilterName[]));
+  fc.assert(
+    fc.property(side, side, side, filters, fc.integer(), (width, height, to, filter, seed) => {
+      const data = Uint8ClampedArray.from({ length: width * height * 3 }, (_, at) => Math.abs(at * 7919 + seed) % 256);
+      const line = { width, height: 1 };
+      const alone = Array.from({ length: height }, (_, at) => {
+        const own = data.slice(at * width * 3, (at + 1) * width * 3);
+        return [...resizeAsPillow(own, line, { width: to, height: 1 }, filter)];
+      }).flat();
+      const wide = resizeAsPillow(data, { width, height }, { width: to, height }, filter);
+      assert.deepEqual([...wide], alone);
+      const columns = resizeAsPillow(
+        turned(data, width),
+        { width: height, height: width },
+        { width: height, height: to },
+        filter,
+      );
+      assert.deepEqual([...turned(columns, height)], [...wide]);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('a narrow picture that would become too large, or lose a side, is refused, whatever the filter', async () => {
+  class Base {
+    declare readonly data: Uint8ClampedArray;
+    declare readonly width: number;
+    declare readonly height: number;
+    declare readonly channels: number;
+    constructor(data: Uint8ClampedArray, width: number, height: number, channels: number) {
+      Object.assign(this, { data, width, height, channels });
+    }
+    async resize(): Promise<never> {
+      throw new Error('the limit comes first');
+    }
+  }
+  const SizedImage = sizedImages(Base as unknown as RawImageClass, 1);
+  const narrow = new SizedImage(new Uint8ClampedArray(20_000 * 3), 20_000, 1, 3);
+  for (const resample of ['bilinear', 0]) {
+    await assert.rejects(narrow.resize(224 * 20_000, 224, { resample }), {
+      code: 'payload_too_large',
+      message: /it would have 4480000 x 224 pixels/,
+    });
+    await assert.rejects(narrow.resize(1333, 0, { resample }), {
+      code: 'invalid_input',
+      message: /it would have 1333 x 0 pixels$/,
+    });
+  }
+  const { width, height } = await narrow.resize(1000, 1000);
+  assert.deepEqual([width, height], [1000, 1000]);
+});

@@ -42,6 +42,7 @@ export function definition<Given extends object>(given: Given): Given & Rest {
     isolation: 'process',
     heapMb: 0,
     concurrency: 1,
+    preload: false,
     keyBy: '',
     keyIdleMs: 600_000,
     stateKb: 64,

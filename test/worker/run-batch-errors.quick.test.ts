@@ -69,7 +69,7 @@ for (const [name, result, message] of WRONG) {
 }
 
 test('undefined is not a result, and in a batch it fails its item only', async () => {
-  const none = failed('the modelet returned undefined');
+  const none = failed('the modelet returned undefined: its code must return the result');
   assert.deepEqual(await run(modelet({ predict: () => undefined }), inputs(1)), [none]);
   const some = modelet({ batch: true, predict: () => [1, undefined, 3] });
   assert.deepEqual(await run(some, inputs(1, 2, 3)), [{ value: 1 }, none, { value: 3 }]);

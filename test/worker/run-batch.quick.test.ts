@@ -51,6 +51,30 @@ test('a typed array is a batch result like any array', async () => {
   assert.deepEqual(await run(scores, inputs('a', 'b')), [{ value: 0.25 }, { value: 0.5 }]);
 });
 
+test('items are prepared in turn, and at the same time if the modelet decodes them on other threads', async () => {
+  for (const preparesAtOnce of [false, true]) {
+    const order: string[] = [];
+    const reading = modelet({
+      preparesAtOnce,
+      preprocess: async (value) => {
+        order.push(`begin ${value}`);
+        await new Promise((resolve) => setImmediate(resolve));
+        if (value === 'b') throw new Error('unreadable');
+        order.push(`end ${value}`);
+        return value;
+      },
+    });
+    const [first, second, third] = await run(reading, inputs('a', 'b', 'c'));
+    assert.deepEqual([first, third], [{ value: 'a' }, { value: 'c' }]);
+    assert.deepEqual(second, { code: 'modelet_failed', message: 'unreadable' });
+    const [inTurn, atOnce] = [
+      ['begin a', 'end a', 'begin b', 'begin c', 'end c'],
+      ['begin a', 'begin b', 'begin c', 'end a', 'end c'],
+    ];
+    assert.deepEqual(order, preparesAtOnce ? atOnce : inTurn);
+  }
+});
+
 test('each item passes preprocess, predict and postprocess, and postprocess gets the input of predict', async () => {
   const all = modelet({
     batch: true,
@@ -206,7 +230,10 @@ test('each item gets its own answer, whatever the others do', async () => {
       const items = inputs(...deeds.map((what, number) => ({ deed: what, number })));
       const expected = deeds.map((what, number) => {
         if (what === 'ok') return { value: number };
-        const message = what === 'undefined' ? 'the modelet returned undefined' : `${what.slice(9)} ${number}`;
+        const message =
+          what === 'undefined'
+            ? 'the modelet returned undefined: its code must return the result'
+            : `${what.slice(9)} ${number}`;
         return { code: 'modelet_failed', message };
       });
       assert.deepEqual(await run(acting(batch), items), expected);

@@ -1,6 +1,7 @@
 /** Inputs and results held to schemas: who fails, with which code, and what the error says. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type PayloadChecks, payloadChecks } from '../../src/config/payload-checks.ts';
 import type { PayloadSchema } from '../../src/core/model.ts';
 import { runBatch } from '../../src/runtime/worker/batch/run-batch.ts';
@@ -145,6 +146,32 @@ describe('schemas', () => {
       const [good, bad] = await run(modelet(), inputs([1], ['x']), { checks: checks(schema) });
       assert.deepEqual([good, bad], [{ value: [1] }, { code: 'invalid_input', message: 'input/0 must be number' }]);
     }
+  });
+
+  test('may have the same $id as others, also inside', async () => {
+    const named = (type: string): PayloadSchema => ({
+      $id: 'https://example.com/outer',
+      type: 'array',
+      items: { $ref: 'inner' },
+      $defs: { inner: { $id: 'https://example.com/inner', type } },
+    });
+    for (const type of ['number', 'string', 'number'])
+      assert.deepEqual(
+        (await run(modelet(), inputs([1], ['x']), { checks: checks(named(type)) })).map((reply) => 'value' in reply),
+        [type === 'number', type === 'string'],
+      );
+  });
+
+  test('do not make each deploy compile the schema of schemas again', () => {
+    const schemas = Array.from({ length: 20 }, (_, minimum) => ({ type: 'number', minimum }) as const);
+    const cpuOf = (compile: (schema: PayloadSchema & object) => unknown): number => {
+      const before = process.cpuUsage();
+      for (const schema of schemas) compile(schema);
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    };
+    checks(true);
+    assert.ok(cpuOf(checks) < cpuOf((schema) => new Ajv2020().compile(schema)) / 2);
   });
 
   const UNUSABLE: readonly (readonly [string, PayloadSchema, RegExp])[] = [

@@ -155,6 +155,22 @@ test('require finds modules in the user directory and those of Node.js', async (
   assert.deepEqual(await run(loaded, inputs('a/b')), [{ value: 'theirs b' }]);
 });
 
+test('the error for a missing package says how to get it, and code can still ask for its kind', async () => {
+  const wanted =
+    /^Error: Cannot find module '@scope\/gone\/part': list it on the tab Modules of the stage, or run "npm install @scope\/gone" in \/.*modelet-inline-[^"]*$/;
+  await assert.rejects(load('return 1;', { setup: 'require("@scope/gone/part");' }), wanted);
+  const optional = 'try { return require("gone"); } catch ({ code }) { return code; }';
+  assert.deepEqual(await run(await load(optional), inputs(1)), [{ value: 'MODULE_NOT_FOUND' }]);
+  const [file] = await run(await load('return require("./gone.js");'), inputs(1));
+  assert.ok(file && 'message' in file);
+  assert.match(file.message, /^Cannot find module '\.\/gone\.js'\nRequire stack:/);
+});
+
+test('an import statement, which only a module can have, is refused with what to use', async () => {
+  const wanted = /: On Start:1: Cannot use import statement outside a module \(use require, or the tab Modules\)$/;
+  await assert.rejects(load('return 1;', { setup: 'import fs from "node:fs";' }), wanted);
+});
+
 test('the code can import a module as well', async () => {
   const loaded = await load('const { basename } = await import("node:path");\nreturn basename(input);');
   assert.deepEqual(await run(loaded, inputs('a/b')), [{ value: 'b' }]);
@@ -193,7 +209,7 @@ for (const [code, message] of NOT_HERE) {
 
 test('an empty Predict tab returns nothing, and the error says so', async () => {
   assert.deepEqual(await run(await load(''), inputs(1)), [
-    { code: 'modelet_failed', message: 'the modelet returned undefined' },
+    { code: 'modelet_failed', message: 'the modelet returned undefined: its code must return the result' },
   ]);
 });
 

@@ -76,7 +76,10 @@ describe('an item of a model with one input', () => {
     );
   });
 
+  const circle: unknown[] = [];
+  circle.push(circle);
   const WRONG: readonly (readonly [string, unknown, RegExp])[] = [
+    ['an array that contains itself', circle, /has more than 100 dimensions/],
     [
       'too few elements',
       [1, 2, 3],

@@ -12,8 +12,4 @@ test('words that a tokenizer has changed have their places in the text', () => {
     slices.map((span) => span && [span.start, span.end]),
     [[0, 2], [3, 8], undefined, [9, 11], [12, 13], [13, 15], [17, 21], [23, 27], undefined],
   );
-  assert.deepEqual(
-    [spans.only('eleve'), spans.only('AT&T'), spans.only('')],
-    [{ start: 3, end: 8 }, undefined, undefined],
-  );
 });

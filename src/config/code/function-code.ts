@@ -5,7 +5,13 @@
  */
 import type { AnyNode, CallExpression, Identifier, MemberExpression, Program, ReturnStatement } from 'acorn';
 import { full } from 'acorn-walk';
-import { type ContextKey, type ContextPlace, type ContextScope, isSamePlace } from '../../core/whole-messages.ts';
+import {
+  type ContextKey,
+  type ContextPlace,
+  type ContextScope,
+  isSamePlace,
+  type MessageUse,
+} from '../../core/whole-messages.ts';
 import { canEnd } from './reachable-end.ts';
 import {
   isChanged,
@@ -48,7 +54,7 @@ export interface Obstacle {
 }
 
 /** The things that code uses, as far as its text shows. */
-export interface CodeReading {
+export interface CodeReading extends Pick<MessageUse, 'keys' | 'stores' | 'writes' | 'updates' | 'sends' | 'waits'> {
   readonly obstacles: readonly Obstacle[];
   /** Names that the code gives to `env.get` as text. */
   readonly variables: ReadonlySet<string>;
@@ -60,15 +66,6 @@ export interface CodeReading {
   readonly isOfFunctionNode: boolean;
   /** Whether something may read or change any property. */
   readonly isWhole: boolean;
-  readonly keys: readonly ContextKey[];
-  /** Stores whose keys the code makes, or asks for. */
-  readonly stores: readonly ContextPlace[];
-  readonly writes: boolean;
-  /** Whether it calls `update` of a context. */
-  readonly updates: boolean;
-  readonly sends: boolean;
-  /** Whether it calls `node.done`. */
-  readonly waits: boolean;
   /** Kinds of values that it returns, outside of inner functions. */
   readonly returns: ReadonlySet<'message' | 'nothing' | 'array' | 'other'>;
   /** Whether it uses `input`, as code of a stage does. */

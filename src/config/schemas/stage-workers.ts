@@ -53,6 +53,15 @@ export const PLACES = {
     description:
       '`process`: each worker is a process. `thread`: each worker is a thread of the engine; only for code that is all JavaScript',
   },
+  preload: {
+    goesTo: 'modelet',
+    type: 'boolean',
+    default: false,
+    onlyIf: { source: ['python'] },
+    icon: 'share-alt',
+    description:
+      '`true`: one process loads the file and calls its `preload`, and the workers, forked from it, share the memory of what it has loaded. On other systems than Linux each worker loads its own',
+  },
   env: {
     type: 'string',
     default: '',

@@ -3,7 +3,7 @@
  * one entry says all that is known of a preset: the dialog, the check at a deploy, the worker and the documents read it.
  */
 import type { PayloadSchema } from '../../core/model.ts';
-import { compilePayloadSchema } from '../payload-schema.ts';
+import { ownCheck } from '../payload-schema.ts';
 import { GIVES_NAMES, type Gives, type OnnxPresets, TAKES_NAMES, type Takes } from '../stage-source.ts';
 import { invalid } from '../validate.ts';
 import { defaultsOf, MAX_MEGAPIXELS, shownOptions } from './task-options.ts';
@@ -125,7 +125,8 @@ export function parsePresets(init: object): { readonly presets: OnnxPresets; rea
   const [own, others] = [true, false].map((isOwn) =>
     Object.fromEntries(Object.entries(rest).filter(([name]) => Object.hasOwn(options, name) === isOwn)),
   ) as [object, object];
-  const [problem] = compilePayloadSchema({ type: 'object', properties: options })(own, false) ?? [];
+  const check = ownCheck(`${takes} and ${gives}`, () => ({ type: 'object', properties: options }));
+  const [problem] = check(own, false) ?? [];
   if (problem) throw invalid(`init${problem.path}: ${problem.message}`);
   const values: Readonly<Record<string, unknown>> = { ...defaultsOf(options), ...own };
   const [mean, std] = ['mean', 'std'].map((name) => (values[name] as readonly number[] | undefined) ?? []) as [

@@ -1,7 +1,7 @@
 /** Reads the options of a known model: those in the `init` of its stage, and those of a request. */
 import { ModeletError } from '../../core/errors.ts';
 import type { PayloadSchema } from '../../core/model.ts';
-import { compilePayloadSchema, type PayloadCheck } from '../payload-schema.ts';
+import { compilePayloadSchema, ownCheck, type PayloadCheck } from '../payload-schema.ts';
 import { TASK_NAMES, type TaskLimits, type TaskName } from '../stage-source.ts';
 import { invalid } from '../validate.ts';
 import { TASKS, type Task, type TaskInput, type TaskOption } from './tasks.ts';
@@ -45,8 +45,8 @@ export function parseTaskInit(
   init: unknown,
 ): { readonly options: TaskValues; readonly limits: TaskLimits } {
   const { options } = TASKS[task];
-  const schema = { type: 'object', properties: { ...options, ...OF_STAGE }, additionalProperties: false };
-  const [problem] = compilePayloadSchema(schema)(init, false) ?? [];
+  const check = ownCheck(task, () => optionsSchema({ ...options, ...OF_STAGE } as Task['options']));
+  const [problem] = check(init, false) ?? [];
   if (problem) throw invalid(`init${problem.path}: ${problem.message}${knownNames(problem.keyword, task)}`);
   const given = init as Record<string, unknown>;
   const isOfStage = ([name]: readonly [string, unknown]): boolean => Object.hasOwn(OF_STAGE, name);

@@ -233,7 +233,7 @@ export const TASKS: Readonly<Record<TaskName, Task>> = {
       topK: topK(1),
     },
     together: true,
-    names: { topK: 'top_k' },
+    names: {},
     form: 'answers',
     result: listOf({ answer: text, score }, SPAN),
   },

@@ -4,7 +4,7 @@
  */
 import { isObject } from '../objects.ts';
 import { hashOf } from '../text.ts';
-import { encodePng, shrink } from './png.ts';
+import { encodePng, isSize, shrink } from './png.ts';
 
 export interface DrawnOn {
   readonly width: number;
@@ -152,8 +152,7 @@ function drawWords(said: string, { x, y, wide, high }: Place, colour: string, le
 async function drawDepth(results: unknown, { width, height }: DrawnOn): Promise<string> {
   if (!isObject(results)) return '';
   const { depth, width: w, height: h } = results;
-  const isSize = Number.isSafeInteger(w) && Number.isSafeInteger(h);
-  if (!isSize || !(Array.isArray(depth) || ArrayBuffer.isView(depth))) return '';
+  if (!isSize(w, h) || !(Array.isArray(depth) || ArrayBuffer.isView(depth))) return '';
   const values = depth as ArrayLike<number>;
   if (values.length === 0 || values.length !== Number(w) * Number(h)) return '';
   const small = shrinkNumbers(values, Number(w), Number(h));

@@ -18,6 +18,11 @@ const LEVEL = 1;
 /** The compression runs in a thread of Node.js, so the event loop stays free. */
 const compress = promisify<Uint8Array, object, Buffer>(deflate);
 
+/** Whether these are the sides of a picture. */
+export function isSize(...sides: readonly unknown[]): boolean {
+  return sides.every((side) => Number.isSafeInteger(side) && Number(side) > 0);
+}
+
 /** Returns the picture with at most `longest` pixels on its longer side: every n-th pixel of it, in place of an average. */
 export function shrink(picture: PixelPicture, longest: number): PixelPicture {
   const { data, width, height, channels } = picture;

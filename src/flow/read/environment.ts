@@ -49,6 +49,7 @@ export class Environment {
   lookUp(definition: Definition, place: FlowPlace, name: string): unknown {
     if (name === 'NR_NODE_NAME') return definition.name;
     if (name === 'NR_NODE_ID') return place.prefix + definition.id;
+    if (name === 'NR_NODE_PATH') return `${pathOf(place)}/${definition.id}`;
     const found = this.#find(this.#around(definition, place), name);
     if (!(found instanceof UnreadableVariable)) return found;
     const problem = `the environment variable ${name} ${found.reason}`;
@@ -71,8 +72,8 @@ export class Environment {
   #find(scope: Scope, name: string): unknown {
     const isOfParent = name.startsWith(PARENT);
     if (!isOfParent) {
-      const special = ownNames(scope)[name];
-      if (special !== undefined) return special;
+      const special = ownNames(scope);
+      if (Object.hasOwn(special, name)) return special[name];
       const env = this.#variables(scope);
       if (env.has(name)) return env.get(name);
     }
@@ -168,7 +169,13 @@ function ownNames(scope: Scope): Readonly<Record<string, string | undefined>> {
   }
   const [instance] = instances;
   if (!instance) return { NR_FLOW_NAME: tab?.label, NR_FLOW_ID: tab?.id };
-  return { NR_SUBFLOW_NAME: instance.name, NR_SUBFLOW_ID: prefix.slice(0, -1) };
+  const id = prefix.slice(0, -1);
+  return { NR_SUBFLOW_NAME: instance.name, NR_SUBFLOW_ID: id, NR_SUBFLOW_PATH: pathOf(scope.place) };
+}
+
+/** Returns the ids of a place's tab and instances, from the outside in. */
+function pathOf({ tab, instances }: FlowPlace): string {
+  return [...instances.map(({ id }) => id), tab?.id ?? 'global'].reverse().join('/');
 }
 
 function keyOf(scope: Scope): string {

@@ -2,7 +2,6 @@
  * Makes running nodes of the definitions in a flow file, as Node-RED does when it starts flows: leaves out what is
  * disabled, expands the instances of subflows, wires their borders and links, and replaces `${NAME}`.
  */
-
 import { walk } from '../walk.ts';
 import type { Environment } from './environment.ts';
 import type { Flows } from './graph-reader.ts';

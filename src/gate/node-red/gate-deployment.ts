@@ -93,7 +93,7 @@ function stageOf(id: string, config: GateConfig, graph: Graph, live: LiveNodes):
   }
   const [stage] = nearest(graph, id, 'stage');
   if (stage === undefined && config.source.kind === 'saturation') {
-    throw new Error('its source is the saturation of a stage, but no stage is selected or wired behind it');
+    throw new Error('no stage is selected or wired behind it, whose saturation it could measure');
   }
   return stage ?? null;
 }

@@ -123,8 +123,11 @@ export class Gates implements GatePort {
     }));
   }
 
-  get views(): GateView[] {
-    return [...this.#hosts.keys()].flatMap((id) => this.view(id) ?? []);
+  viewsFor(runtime: string | null): GateView[] {
+    const seen = [...this.#hosts].filter(
+      ([, { deployed }]) => runtime === null || (deployed.runtime ?? runtime) === runtime,
+    );
+    return seen.flatMap(([id]) => this.view(id) ?? []);
   }
 
   /** Returns the view of a gate; undefined if the gate is not deployed or unusable. */

@@ -7,6 +7,7 @@ import { httpDate, wallTime } from '../../core/clock.ts';
 import { type ErrorCode, isErrorCode, type ModeletError } from '../../core/errors.ts';
 import type { LeaseHold } from '../../node-red/gate-port.ts';
 import type { PipelineMessage } from '../../node-red/request/messages.ts';
+import { LONGEST_RETRY_AFTER_MS } from '../admission/refusal-latch.ts';
 import type { LeaseEnd } from '../source.ts';
 
 /** How the request of a lease ended, with its message as it reached the collector or failed, and its error. */
@@ -122,11 +123,11 @@ export function endOfMessage(msg: PipelineMessage): LeaseEnd {
   return { kind: failed ? 'failed' : 'done' };
 }
 
-/** Returns `Retry-After` (seconds or a date) in ms; 0 if it is missing or unreadable. */
+/** Returns `Retry-After` (seconds or a date) in ms, up to the longest pause; 0 if it is missing or unreadable. */
 function retryAfter(headers: PipelineMessage['headers']): number {
   const [, value] = Object.entries(headers ?? {}).find(([name]) => name.toLowerCase() === 'retry-after') ?? [];
   if (value === undefined) return 0;
   const text = String(value).trim();
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : httpDate(text) - wallTime();
-  return Number.isFinite(ms) ? Math.max(0, ms) : 0;
+  return Number.isNaN(ms) ? 0 : Math.min(LONGEST_RETRY_AFTER_MS, Math.max(0, ms));
 }

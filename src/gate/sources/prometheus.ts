@@ -90,7 +90,9 @@ export class PrometheusSource implements BudgetSource {
     if (answer.status === 400) return Number.POSITIVE_INFINITY;
     const { result } = dataOf(answer);
     const times = Array.isArray(result) ? result.map(({ value }: { value?: unknown }) => evaluated(value).number) : [];
-    return Math.min(...times);
+    // A sample at no time would never be too old.
+    const known = times.filter((at) => !Number.isNaN(at));
+    return known.reduce((least, at) => Math.min(least, at), Number.POSITIVE_INFINITY);
   }
 
   #ask(form: Readonly<Record<string, string>>, signal: AbortSignal): Promise<HttpAnswer> {

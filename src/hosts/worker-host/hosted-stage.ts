@@ -5,7 +5,6 @@
  *   serving   batches are claimed                           -> draining
  *   draining  none is claimed; those at hand are answered   -> closed
  */
-
 import type { BrokerLink } from '../../broker/broker-link.ts';
 import { JobEvents } from '../../broker/job-events.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';

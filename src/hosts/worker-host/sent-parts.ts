@@ -5,7 +5,6 @@
  * A runtime says how many parts it has taken, and the worker makes no more than a few ahead of that. A runtime that
  * says nothing for `SILENT_MS` while parts wait for it is gone, and so is the need for them.
  */
-
 import type { BrokerLink } from '../../broker/broker-link.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Payload } from '../../core/model.ts';

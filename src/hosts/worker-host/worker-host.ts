@@ -148,7 +148,8 @@ export class RemoteWorkerHost {
   }
 
   #renew(registry: RemoteRegistry): Promise<RegistryEntries> {
-    return registry.renew({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }, 'stages');
+    const own = () => ({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }) as const;
+    return registry.renew(own, 'stages');
   }
 
   /** Begins to serve a stage, or takes over what has changed besides its modelet. */

@@ -18,6 +18,7 @@ import {
 import { Failures } from '../../observe/log/failures.ts';
 import { Desk } from '../../runtime/desk/desk.ts';
 import type { Submitter } from '../../runtime/engine/stage/item.ts';
+import { byteLengthOf } from '../../wire/codec/chunks.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { Clients, Origins } from '../access.ts';
@@ -133,15 +134,15 @@ export class Listener implements Submitter {
 
   /** Passes an outcome to its request. */
   onOutcome(item: WireItem): void {
-    this.#host.onBytes(item.payload.bytes.byteLength);
-    this.#unread.wrote(item.payload.bytes.byteLength);
+    this.#host.onBytes(byteLengthOf(item.payload));
+    this.#unread.wrote(byteLengthOf(item.payload));
     this.#desk.settle(item);
   }
 
   /** Passes a part of a result to its request. */
   onPart(item: WireItem): void {
-    this.#host.onBytes(item.payload.bytes.byteLength);
-    this.#unread.wrote(item.payload.bytes.byteLength);
+    this.#host.onBytes(byteLengthOf(item.payload));
+    this.#unread.wrote(byteLengthOf(item.payload));
     this.#desk.part(item);
   }
 
@@ -238,7 +239,7 @@ export class Listener implements Submitter {
           ...rowTerms(onRoute, ({ ref }) => this.#host.description(ref), requests.capacity),
         }),
         watch: ({ payload }) => {
-          this.#host.onBytes(payload.bytes.byteLength);
+          this.#host.onBytes(byteLengthOf(payload));
           return null;
         },
         log: (record) => {

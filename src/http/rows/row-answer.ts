@@ -7,13 +7,14 @@ import { asModeletError, type ErrorCode, isLasting, type ModeletError } from '..
 import type { Outcome, Payload } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
-import { type AnswerBody, answerBody, JSON_UTF8, writeAnswer } from '../answer.ts';
+import { type AnswerBody, JSON_UTF8, writeAnswer } from '../answer.ts';
 import { errorBody } from '../client-text.ts';
 import type { HttpCall } from '../exchange.ts';
 import { type AnswerForm, JSON_TYPE, MSGPACK_TYPE, typesNamed } from '../request-head.ts';
 import { nameStage, type PreparedAnswer } from '../served-endpoint.ts';
 import { ResultStream, whenRead } from '../streaming/result-stream.ts';
 import { isLines, jsonOf, LINES } from '../streaming/stream-form.ts';
+import { encodeMsgpack, joinMsgpack } from '../values/msgpack.ts';
 import type { RowItems, RowsOutcome } from './rows.ts';
 
 /** Header with the number of rows that have failed. */
@@ -24,6 +25,21 @@ export function wantsLines(accept: string | undefined, inParts: boolean): boolea
   const first = typesNamed(accept).find((type) => isLines(type) || type === JSON_TYPE || type === MSGPACK_TYPE);
   return first === undefined ? inParts : isLines(first);
 }
+
+/** How an answer says what became of a row. Each method may throw for a value that the form cannot hold. */
+interface EntryForm<Entry> {
+  result(payload: Payload): Entry;
+  error(body: object): Entry;
+}
+
+const AS_JSON: EntryForm<string> = {
+  result: (payload) => `{"result":${jsonOf(payload)}}`,
+  error: (body) => JSON.stringify(body),
+};
+const AS_MSGPACK: EntryForm<Buffer> = {
+  result: (payload) => encodeMsgpack({ result: decodePayload(payload) }),
+  error: encodeMsgpack,
+};
 
 interface RowsCall extends HttpCall {
   readonly form: AnswerForm;
@@ -51,7 +67,7 @@ export class RowAnswer implements Pick<RowItems, 'onRow' | 'onSettled'> {
   onRow(row: number, settlement: Settlement): void {
     nameStage(this.#call.endpoint.stageNames, settlement);
     if (!this.#stream) return;
-    const text = this.#entry(row, settlement.outcome);
+    const text = this.#entry(row, settlement.outcome, AS_JSON);
     this.#stream.write(`{"index":${row},${text.slice(1)}\n`);
   }
 
@@ -70,7 +86,7 @@ export class RowAnswer implements Pick<RowItems, 'onRow' | 'onSettled'> {
     const { endpoint, response, requestId, form } = this.#call;
     let body: AnswerBody;
     try {
-      body = form === 'msgpack' ? answerBody(form, this.#values(rows)) : this.#json(rows);
+      body = form === 'msgpack' ? this.#msgpack(rows) : this.#json(rows);
     } catch (thrown) {
       this.#call.refuse(asModeletError(thrown, 'modelet_failed'));
       return;
@@ -88,21 +104,21 @@ export class RowAnswer implements Pick<RowItems, 'onRow' | 'onSettled'> {
   }
 
   #json(rows: readonly Outcome<Payload>[]): AnswerBody {
-    const entries = rows.map((outcome, row) => this.#entry(row, outcome));
+    const entries = rows.map((outcome, row) => this.#entry(row, outcome, AS_JSON));
     return { contentType: JSON_UTF8, body: `[${entries.join()}]`, nosniff: true };
   }
 
-  #values(rows: readonly Outcome<Payload>[]): object[] {
-    const { requestId } = this.#call;
-    return rows.map((row) => (row.ok ? { result: decodePayload(row.value) } : errorBody(row.error, requestId)));
+  #msgpack(rows: readonly Outcome<Payload>[]): AnswerBody {
+    const entries = rows.map((outcome, row) => this.#entry(row, outcome, AS_MSGPACK));
+    return { contentType: MSGPACK_TYPE, body: joinMsgpack(entries) };
   }
 
-  /** Returns the JSON of what became of a row. */
-  #entry(row: number, outcome: Outcome<Payload>): string {
+  /** Returns what became of a row. A result that the form cannot hold is an error of this row alone. */
+  #entry<Entry>(row: number, outcome: Outcome<Payload>, form: EntryForm<Entry>): Entry {
     const { endpoint, requestId } = this.#call;
     let error: ModeletError;
     try {
-      if (outcome.ok) return `{"result":${jsonOf(outcome.value)}}`;
+      if (outcome.ok) return form.result(outcome.value);
       error = outcome.error;
     } catch (thrown) {
       error = asModeletError(thrown, 'modelet_failed');
@@ -111,7 +127,7 @@ export class RowAnswer implements Pick<RowItems, 'onRow' | 'onSettled'> {
       this.#unwritten.set(row, error);
     }
     this.#failed += 1;
-    return JSON.stringify(errorBody(error, requestId));
+    return form.error(errorBody(error, requestId));
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import { CODEC, encodePayload } from '../../wire/codec/codec.ts';
-import { parseJsonText } from '../../wire/codec/json-text.ts';
+import { BACKSLASH, CLOSE, CURLY, OPEN, parseJsonText, QUOTE } from '../../wire/codec/json-text.ts';
 import { decodeText } from '../body.ts';
 import { type BodyType, mediaKindOf, mediaTypeOf } from '../request-head.ts';
 import { isLines } from '../streaming/stream-form.ts';
@@ -23,14 +23,8 @@ export interface BodyOfRows {
   readonly maxBytes: number;
 }
 
-const QUOTE = 0x22;
 const COMMA = 0x2c;
 const OPEN_ARRAY = 0x5b;
-const BACKSLASH = 0x5c;
-/** `[` and `{`, and `]` and `}`, differ only in this bit. */
-const CURLY = 0x20;
-const OPEN = 0x7b;
-const CLOSE = 0x7d;
 const END_OF_LINE = 0x0a;
 
 /** Returns the format in which a body may have rows; null for any other body. */

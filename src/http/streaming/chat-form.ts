@@ -9,6 +9,7 @@ import { decodePayload } from '../../wire/codec/codec.ts';
 import { tooLarge } from '../../wire/codec/sizes.ts';
 import { JSON_UTF8 } from '../answer.ts';
 import { jsonable } from '../values/conversion.ts';
+import { ChatChoices } from './chat-choices.ts';
 import { asksBase64, inBase64 } from './embeddings.ts';
 import { jsonOf, SERVER_SENT, type StreamForm } from './stream-form.ts';
 
@@ -32,7 +33,6 @@ interface ChatOptions {
 /** The part of a chunk or of a returned object that this file reads. */
 interface Said {
   readonly object?: unknown;
-  readonly choices?: readonly { readonly delta?: { readonly content?: unknown }; readonly finish_reason?: unknown }[];
   readonly finish_reason?: unknown;
   readonly usage?: unknown;
 }
@@ -45,7 +45,6 @@ interface ChatEnd {
 
 const UNNAMED = 'modelet';
 const DONE = 'data: [DONE]\n\n';
-const STOP: ChatEnd = { finish_reason: 'stop' };
 
 /** Reads a request's body. As with OpenAI, a client that does not say how it wants the answer gets it whole. */
 export function chatRequest(body: unknown, requestId: string): ChatRequest {
@@ -99,20 +98,14 @@ function chunks(request: ChatRequest): StreamForm {
 }
 
 function wholeMessage(request: ChatRequest, maxBytes: number): StreamForm {
-  let content = '';
+  const choices = new ChatChoices();
   let parts = 0;
-  let end = STOP;
+  let figures: unknown;
   const add = (value: unknown): void => {
     parts += 1;
-    if (isObject(value)) {
-      const { choices, usage } = value as Said;
-      const [choice] = Array.isArray(choices) ? (choices as NonNullable<Said['choices']>) : [];
-      const { finish_reason = null } = choice ?? {};
-      if (finish_reason !== null) end = { ...end, finish_reason };
-      if (isObject(usage)) end = { ...end, usage };
-      content += textOf(choice?.delta?.content ?? null);
-    } else content += textOf(value);
-    if (content.length > maxBytes) throw tooLarge({ blame: 'modelet_failed', maxBytes }, `${content.length} bytes`);
+    choices.add(value);
+    if (isObject(value)) figures = (value as Said).usage ?? figures;
+    if (choices.length > maxBytes) throw tooLarge({ blame: 'modelet_failed', maxBytes }, `${choices.length} bytes`);
   };
   return {
     contentType: { text: JSON_UTF8, bytes: JSON_UTF8 },
@@ -126,11 +119,9 @@ function wholeMessage(request: ChatRequest, maxBytes: number): StreamForm {
       if (isObject(value) && (parts === 0 || (value as Said).object !== undefined))
         return request.base64 ? JSON.stringify(jsonable(inBase64(value))) : jsonOf(payload);
       if (parts === 0 && value !== null) add(value);
-      else if (isObject(value)) end = endOf(value, end);
-      const { finish_reason, ...usage } = end;
-      const message = { role: 'assistant', content };
-      const choices = [{ index: 0, message, finish_reason }];
-      return JSON.stringify({ ...aboutOf(request, 'chat.completion'), choices, ...usage });
+      const { finish_reason, usage = figures } = (isObject(value) ? value : {}) as Said;
+      const answer = { ...aboutOf(request, 'chat.completion'), choices: choices.whole(finish_reason), usage };
+      return JSON.stringify(jsonable(answer));
     },
     error: () => null,
   };
@@ -141,9 +132,9 @@ function aboutOf({ requestId, model }: ChatRequest, object: string): object {
 }
 
 /** Returns why a message ended, and its figures, from what the modelet returned behind its parts. */
-function endOf(value: unknown, known: ChatEnd = STOP): ChatEnd {
-  if (!isObject(value)) return known;
-  const { finish_reason = known.finish_reason, usage = known.usage } = value as Said;
+function endOf(value: unknown): ChatEnd {
+  if (!isObject(value)) return { finish_reason: 'stop' };
+  const { finish_reason = 'stop', usage } = value as Said;
   return { finish_reason, ...(usage === undefined ? {} : { usage }) };
 }
 

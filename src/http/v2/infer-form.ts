@@ -2,6 +2,7 @@
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Outcome, Payload } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
+import type { Chunks } from '../../wire/codec/chunks.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { writeAnswer } from '../answer.ts';
 import type { BodyToRead } from '../body.ts';
@@ -47,9 +48,9 @@ export class InferForm implements RequestForm {
     return new ModeletError('payload_too_large', `the body is larger than ${limit}`);
   }
 
-  input(body: Buffer): Input {
+  input(body: Chunks): Input {
     const { endpoint, request } = this.#call;
-    const asked = this.#parsed === undefined ? this.#read(body) : inferRequestOf(this.#parsed, body);
+    const asked = this.#parsed === undefined ? this.#read(body.bytes) : inferRequestOf(this.#parsed, body.bytes);
     this.timeoutMs = shortest(parseTimeout(request.headers['timeout']), asked.timeoutMs);
     const { maxBytes } = endpoint.limits;
     const encoded = (input: InferRequest['input']): Payload =>
@@ -99,11 +100,18 @@ export class InferForm implements RequestForm {
   }
 
   #settled<Value>(asked: InferRequest, outcome: Outcome<Value>, read: (value: Value) => unknown): void {
+    if (!outcome.ok) {
+      this.refuse(outcome.error);
+      return;
+    }
     try {
-      if (!outcome.ok) throw outcome.error;
       this.#answer(asked, read(outcome.value));
     } catch (thrown) {
-      this.refuse(asModeletError(thrown, 'modelet_failed'));
+      const error = asModeletError(thrown, 'modelet_failed');
+      const { runtime, stageNames } = this.#call.endpoint;
+      // The runtime counts the request as answered. Only the client is to blame for an output that does not exist.
+      if (error.code !== 'bad_request') runtime.unwritten(error, stageNames.at(-1), this.#call.requestId);
+      this.refuse(error);
     }
   }
 

@@ -84,6 +84,13 @@ export function encodeMsgpack(value: unknown): Buffer {
   }
 }
 
+/** Returns the msgpack of an array of values that are encoded already. */
+export function joinMsgpack(values: readonly Buffer[]): Buffer {
+  const head = Buffer.alloc(5, 0xdd);
+  head.writeUInt32BE(values.length, 1);
+  return Buffer.concat([head, ...values]);
+}
+
 /**
  * Converts each BigInt that a number can hold exactly, and gives tensors their typed arrays. Changes arrays and maps in
  * place: they were just decoded.

@@ -3,8 +3,9 @@
  * this Node-RED and need no permission, as the editor's own do not: a browser sends no token with the address of a page.
  * The events do, and have all that is shown.
  */
+import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RequestHandler, Response } from 'express';
 import type { NodeAPI } from 'node-red';
@@ -34,6 +35,11 @@ const FOLDERS = {
   plots: dirname(createRequire(import.meta.url).resolve('uplot')),
   texts: here('../../../nodes/locales'),
 } as const;
+
+const ENGLISH = 'en-US';
+
+/** The labels of a dialog by the property, below the type of its node. */
+type LabelCatalog = Readonly<Record<string, { readonly label?: Readonly<Record<string, string>> }>>;
 
 /** An open page. */
 interface OpenPage {
@@ -94,6 +100,10 @@ export class DashboardPage {
     for (const [folder, root] of Object.entries(FOLDERS)) {
       RED.httpAdmin.get(`/modelets/dashboard/${folder}/:file`, (request, response) => {
         const { file } = request.params as { file: string };
+        if (folder === 'said') {
+          sendSaid(file, response);
+          return;
+        }
         const name = folder === 'texts' ? `${file}/modelet-dashboard.json` : file;
         response.sendFile(name, { root }, (error) => {
           if (error && !response.headersSent) response.sendStatus(404);
@@ -167,7 +177,7 @@ export class DashboardPage {
   }
 
   #present({ service, history, look }: Watched): Present {
-    const view = viewBetween([history.earliest ?? look], [look], aroundOf(this.#pipeline));
+    const view = viewBetween([history.earliest ?? look], [look], aroundOf(this.#pipeline, service.id));
     const { backlog, capacity, state, pid, rssBytes, stages } = view.runtimes[0] as View['runtimes'][number];
     return {
       ...{ backlog, capacity, state, pid, rssBytes },
@@ -183,4 +193,37 @@ export class DashboardPage {
     const own = this.#pipeline.gates.measured.filter((gate) => gate.runtime === runtime);
     return own.map(({ snapshot }) => snapshot);
   }
+}
+
+/** The tables that have been read, by language. Each is made of many files, and the route needs no permission. */
+const tables: Map<string, Readonly<Record<string, string>>> = new Map();
+
+/** @param file the language, with `.json` behind it */
+function sendSaid(file: string, response: Response): void {
+  const [, language = ''] = /^([a-z]{2}-[A-Z]{2})\.json$/.exec(file) ?? [];
+  try {
+    const table = tables.get(language) ?? saidIn(language);
+    tables.set(language, table);
+    response.json(table);
+  } catch {
+    response.sendStatus(404);
+  }
+}
+
+/**
+ * Returns the sentences of a language by the English ones: the table that the editor has, and the labels of the dialogs,
+ * which the editor knows besides, because a fault of a setting begins with its label.
+ * @throws Error for a language without a table
+ */
+function saidIn(language: string): Readonly<Record<string, string>> {
+  const { said, texts } = FOLDERS;
+  const read = (path: string): unknown => JSON.parse(readFileSync(path, 'utf8'));
+  const catalogs = readdirSync(join(texts, ENGLISH)).filter((file) => file.endsWith('.json'));
+  const labels = catalogs.flatMap((file) => {
+    const [english = {}, translated = {}] = [ENGLISH, language].map(
+      (one) => (read(join(texts, one, file)) as LabelCatalog)[basename(file, '.json')]?.label,
+    );
+    return Object.entries(english).map(([name, text]) => [text, translated[name] ?? text] as const);
+  });
+  return { ...Object.fromEntries(labels), ...(read(join(said, `${language}.json`)) as Record<string, string>) };
 }

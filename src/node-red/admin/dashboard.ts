@@ -95,7 +95,7 @@ export class Intervals {
   #messages({ id }: Service, before: Measurement, look: Measurement): (NodeMessage | NodeMessage[])[] {
     const interval = intervalBetween(before, look, Math.round(wallTimeAt(look.at)));
     const gates = gatesOf(this.#pipeline.gates.measured, id);
-    const { kind, text } = viewBetween([before], [look], aroundOf(this.#pipeline)).verdict;
+    const { kind, text } = viewBetween([before], [look], aroundOf(this.#pipeline, id)).verdict;
     return [
       { payload: { ...interval, gates, verdict: { kind, text } } },
       seriesOf(interval, gates),

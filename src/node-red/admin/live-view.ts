@@ -78,7 +78,9 @@ export function messageCostsOf({ deployment }: Pipeline): Record<string, Message
   return Object.fromEntries(all);
 }
 
-export function aroundOf(pipeline: Pipeline): Around {
+/** @param runtime id of the runtime to look at, without the endpoints and gates of others; null: all */
+export function aroundOf(pipeline: Pipeline, runtime: string | null = null): Around {
+  const endpoints = endpointViews(pipeline);
   const nameOf = (id: string): string =>
     pipeline.deployment.nodes.get(id)?.name ?? (pipeline.live.get(id)?.node.name || id);
   return {
@@ -89,8 +91,11 @@ export function aroundOf(pipeline: Pipeline): Around {
       why: whyRouteEnds(route),
       unfused: route.unfused,
     })),
-    endpoints: endpointViews(pipeline),
-    gates: pipeline.gates.views,
+    endpoints:
+      runtime === null
+        ? endpoints
+        : endpoints.filter(({ runtimes }) => runtimes.length === 0 || runtimes.includes(runtime)),
+    gates: pipeline.gates.viewsFor(runtime),
     unusable: unusableNodes(pipeline),
     loop: pipeline.loop.snapshot,
     allowedCpus: visibleCpus(pipeline.machine.allowedCpus),

@@ -118,7 +118,7 @@ async function askedIn(request: Request, gone: AbortSignal): Promise<MeasureRequ
       request,
       { coding: 'identity', length: null, most: LARGEST_FILE + LONGEST_SETTINGS },
       {
-        onBody: resolve,
+        onBody: ({ bytes }) => resolve(bytes),
         onTooLarge: () => reject(new ModeletError('payload_too_large', 'the file is larger than 16 MB')),
         onMalformed: reject,
       },

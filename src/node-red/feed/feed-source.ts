@@ -50,13 +50,19 @@ async function* records(
   msg: FeedInput,
   from: Exclude<FeedConfig['from'], 'array'>,
 ): AsyncGenerator<unknown> {
+  const input = text(RED, msg);
   if (from === 'csv') {
-    yield* csvRows(text(RED, msg));
+    yield* csvRows(input);
     return;
   }
-  for await (const line of createInterface({ input: text(RED, msg), crlfDelay: Number.POSITIVE_INFINITY })) {
-    if (from === 'lines') yield line;
-    else if (line.trim() !== '') yield parse(line);
+  try {
+    for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+      if (from === 'lines') yield line;
+      else if (line.trim() !== '') yield parse(line);
+    }
+  } finally {
+    // The reader of lines leaves a file open that is not read to its end.
+    input.destroy();
   }
 }
 

@@ -1,5 +1,8 @@
 /** Tracks the running paced splits: the split that each message belongs to, and each node's unsettled messages. */
 
+/** A flow may write parts that contain themselves. */
+const MOST_NESTED = 100;
+
 interface FeedParts {
   readonly id: string;
   readonly index?: number;
@@ -70,7 +73,8 @@ export class Feeds {
    */
   waiterFor(msg: { readonly parts?: object | undefined }): (() => void) | undefined {
     const leaves: (() => void)[] = [];
-    for (let parts = msg.parts as FeedParts | undefined; parts; parts = parts.parts) {
+    let parts = msg.parts as FeedParts | undefined;
+    for (let depth = 0; parts && depth < MOST_NESTED; depth += 1, parts = parts.parts) {
       const leave = this.#sequences.get(parts.id)?.enter(parts.index ?? 0);
       if (leave) leaves.push(leave);
     }

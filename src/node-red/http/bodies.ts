@@ -139,9 +139,9 @@ export class BodyReader {
       request,
       { coding, length, most },
       {
-        onBody: (body) => {
+        onBody: ({ bytes }) => {
           try {
-            give(request, body, type);
+            give(request, bytes, type);
           } catch (thrown) {
             refuse(asModeletError(thrown, 'bad_request'));
             return;

@@ -43,7 +43,7 @@ type Part = (starts: PathPositions, path: string) => PathPositions;
 
 const MOST_HELD = 1000;
 /** A deploy seldom takes longer. */
-const AGAIN = { retryAfterSeconds: 1 };
+export const AGAIN = { retryAfterSeconds: 1 };
 
 export class HttpHold {
   readonly #clients: HttpClients;

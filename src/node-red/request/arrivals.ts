@@ -6,13 +6,14 @@ import type { Node } from 'node-red';
 import { DEFAULT_LIMITS } from '../../config/compile.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Feeds } from '../feed/feeds.ts';
+import { AGAIN } from '../http/http-hold.ts';
 import { writeMessage } from '../http/streamed-answer.ts';
 import type { LiveNode } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
 import { type FlowTag, flowsChanged, type RequestContext } from './context.ts';
-import { deliverToCatchNodes, refuse } from './error-exit.ts';
+import { deliverToCatchNodes, endWithoutFlow, refuse } from './error-exit.ts';
 import type { Joins } from './joins.ts';
-import { type Done, type PipelineMessage, sendAlong, stripConnectionHeaders } from './messages.ts';
+import { continueTrace, type Done, type PipelineMessage, sendAlong, stripConnectionHeaders } from './messages.ts';
 import { PipelineRequest } from './pipeline-request.ts';
 
 /** The parts of a pipeline that take messages. */
@@ -88,13 +89,9 @@ export class Arrivals {
     if (kind === 'collector') this.#collect(live, msg, done);
     else if (kind === 'stream') this.#stream(node, msg, done);
     else if (kind === 'batcher' && ('reset' in msg || 'flush' in msg)) this.#actOnQueue(node, msg, done);
-    else this.#onceRunning(() => this.#begin(live, msg, done), done);
-  }
-
-  #onceRunning(act: () => void, done: Done): void {
-    if (this.#takers.flows() === 'running') act();
-    else if (this.#waiting.length < MOST_WAITING) this.#add(act, done);
-    else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
+    else if (this.#takers.flows() === 'running') this.#begin(live, msg, done);
+    else if (this.#waiting.length < MOST_WAITING) this.#add(() => this.#begin(live, msg, done), done);
+    else refuseOneMore(msg, this.#noteItem(msg, done));
   }
 
   #begin({ kind, node }: LiveNode, msg: PipelineMessage, accepted: Done): void {
@@ -159,4 +156,11 @@ export class Arrivals {
     if (stream) writeMessage(msg, stream, DEFAULT_LIMITS.maxPayloadBytes, done);
     else refuse(context, entry, msg, done, config instanceof ModeletError ? config : flowsChanged());
   }
+}
+
+/** Ends a message beyond those that may wait for flows. Its client is answered directly: messages to other nodes wait, too. */
+function refuseOneMore(msg: PipelineMessage, done: Done): void {
+  const error = new ModeletError('capacity_exceeded', 'too many messages came before the flows had started', AGAIN);
+  if (msg.res) endWithoutFlow({ msg, trace: continueTrace(msg, Number.POSITIVE_INFINITY), done }, error);
+  else done(error);
 }

@@ -85,13 +85,25 @@ export function continueTrace(msg: PipelineMessage, deadline: number): ModeletTr
   // Times from another process mean nothing on this process's clock.
   if (known?.process === PROCESS_TAG && typeof known.requestId === 'string' && Array.isArray(known.stages)) {
     // A copy, because a function node or a split may have made several messages that share the object.
-    msg.modelet = { ...known, pass, stages: [...known.stages] };
+    msg.modelet = { ...known, pass, ...lastTimings(known) };
     return msg.modelet;
   }
   const trace = newTrace(enterRequest(msg.req?.headers, msg.res?._res), deadline, pass);
   // A flow may have set them before the first stage.
   msg.modelet = known?.options === undefined ? trace : { ...trace, options: known.options };
   return msg.modelet;
+}
+
+/** Most timings of earlier passes. A message may go round in a flow for as long as Node-RED runs. */
+const MOST_TIMINGS = 1000;
+
+/** Returns copies of the last timings, and of the places of the nodes that gathered among them. */
+function lastTimings({ stages, gathers = {} }: ModeletTrace): Pick<ModeletTrace, 'stages' | 'gathers'> {
+  const last = stages.slice(-MOST_TIMINGS);
+  const dropped = stages.length - last.length;
+  if (dropped === 0) return { stages: last };
+  const moved = Object.entries(gathers).map(([id, at]) => [id, { ...at, stages: at.stages - dropped }] as const);
+  return { stages: last, gathers: Object.fromEntries(moved) };
 }
 
 /** Starts the trace of a request that enters its first pipeline. */

@@ -16,6 +16,7 @@ import type { Settlement } from '../../core/routes/route.ts';
 import { hashOf, type ItemKey, itemKeyOf, LONGEST_KEY_BYTES } from '../../core/text.ts';
 import { stickyHash } from '../../core/versions.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
+import { byteLengthOf } from '../../wire/codec/chunks.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { keyBounds } from '../../wire/frames/key-snapshots.ts';
 import { encodeMeta } from '../../wire/frames/metas.ts';
@@ -79,27 +80,32 @@ export class PipelineRequest {
     const { turns } = this.#context;
     let stopWaiting = (): void => {};
     this.#turn = route.exit;
-    const isTaken = turns.enter(route.exit, first.capacity, () => {
+    const giveUp = turns.enter(route.exit, first.capacity, () => {
       stopWaiting();
-      // It may have ended while it waited.
+      // It may have ended just before its turn.
       if (this.#state === 'over') turns.leave(route.exit);
       else this.#submit();
     });
     const full = 'the stage takes one message at a time, as its code reads what it wrote before, and too many wait';
-    if (!isTaken) this.#endBeforeTurn(new ModeletError('capacity_exceeded', full));
-    else if (this.#state === 'new') stopWaiting = this.#awaitTurn();
+    if (!giveUp) this.#endBeforeTurn(new ModeletError('capacity_exceeded', full));
+    else if (this.#state === 'new') stopWaiting = this.#awaitTurn(giveUp);
   }
 
   /** Ends the request at its deadline, or when its client goes away. Returns a function that stops waiting for either. */
-  #awaitTurn(): () => void {
-    const end = (error: ModeletError) => (): void => this.#endBeforeTurn(error);
+  #awaitTurn(giveUp: () => void): () => void {
+    const end = (error: ModeletError) => (): void => {
+      stop();
+      giveUp();
+      this.#endBeforeTurn(error);
+    };
     const late = end(new ModeletError('deadline_exceeded', 'not answered before its deadline'));
     const timer = systemClock.at(this.#trace.deadline ?? Number.POSITIVE_INFINITY, late);
     const stopWatching = this.#context.clients.watch(this.#msg, end(clientGone()));
-    return () => {
+    const stop = (): void => {
       timer.cancel();
       stopWatching();
     };
+    return stop;
   }
 
   #endBeforeTurn(error: ModeletError): void {
@@ -122,7 +128,7 @@ export class PipelineRequest {
       const input = readMessageProperty(RED, this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
       const key = route.keyBy === '' ? null : itemKeyOf(valueIn(RED, this.#msg, route.keyBy));
-      const meta = this.#meta(wantsMeta, key, maxBytes - payload.bytes.byteLength);
+      const meta = this.#meta(wantsMeta, key, maxBytes - byteLengthOf(payload));
       let stopWatching = (): void => {};
       this.#id = service.desk.submit({
         entry: this.#entry.id,

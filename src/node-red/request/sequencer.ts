@@ -110,17 +110,23 @@ export class Sequencers {
 export class Turns {
   readonly #waiting: Map<string, (() => void)[]> = new Map();
 
-  /** Calls `begin` now, or when all before it have left. @returns false if `most` wait already */
-  enter(stage: string, most: number, begin: () => void): boolean {
+  /**
+   * Calls `begin` now, or when all before it have left.
+   * @returns a function that gives up the place in the queue; null if `most` wait already
+   */
+  enter(stage: string, most: number, begin: () => void): (() => void) | null {
     const waiting = this.#waiting.get(stage);
     if (!waiting) {
       this.#waiting.set(stage, []);
       begin();
-      return true;
+      return () => {};
     }
-    if (waiting.length >= most) return false;
+    if (waiting.length >= most) return null;
     waiting.push(begin);
-    return true;
+    return () => {
+      const place = waiting.indexOf(begin);
+      if (place >= 0) waiting.splice(place, 1);
+    };
   }
 
   leave(stage: string): void {

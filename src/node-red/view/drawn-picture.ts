@@ -7,7 +7,7 @@ import { ModeletError } from '../../core/errors.ts';
 import { BYTES_PER_MB } from '../../core/model.ts';
 import { isFields } from '../../core/objects.ts';
 import { drawResults, svgDocument } from '../../core/pictures/drawing.ts';
-import { encodePng, type PixelPicture, shrink } from '../../core/pictures/png.ts';
+import { encodePng, isSize, type PixelPicture, shrink } from '../../core/pictures/png.ts';
 import { fileBytes } from '../../runtime/worker/media/files.ts';
 import { pixelsIn } from '../../runtime/worker/media/pictures.ts';
 import { pictureHead } from './picture-size.ts';
@@ -82,6 +82,6 @@ function pixelsOf(value: unknown): PixelPicture | null {
   const { data, width, height, channels } = pixels;
   if (!types.isUint8Array(data) && !types.isUint8ClampedArray(data)) return null;
   const found = channels ?? data.length / (width * height);
-  const isPicture = width > 0 && height > 0 && [1, 2, 3, 4].includes(found) && data.length === width * height * found;
+  const isPicture = isSize(width, height) && [1, 2, 3, 4].includes(found) && data.length === width * height * found;
   return isPicture ? { data, width, height, channels: found } : null;
 }

@@ -21,7 +21,7 @@ export function ownMetrics({ runtimes }: Scrape): Metric[] {
     const known = byName.get(name);
     if (!known) byName.set(name, one);
     // A name has one type; the first stage that has it decides, and the others are left out.
-    else if (isAlike(one.metric, known.metric)) known.series.push(...one.series);
+    else if (isAlike(one.metric, known.metric)) for (const series of one.series) known.series.push(series);
   }
   return [...byName.values()].map(asMetric);
 }

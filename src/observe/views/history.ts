@@ -7,7 +7,7 @@ import { failureKey } from '../meters/failed-requests.ts';
 import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { GateSnapshot } from './gate-snapshot.ts';
 import { type Measurement, type RequestInterval, readingSince, requestsBetween, rounded } from './interval.ts';
-import type { StageSnapshot } from './snapshot.ts';
+import type { DeathSnapshot, StageSnapshot } from './snapshot.ts';
 
 /** Time from one point to the next. */
 export const STEP_MS = 2000;
@@ -186,21 +186,32 @@ function failedBetween(earlier: Measurement, later: Measurement): FailedRequests
 /** Causes of restarts that no user asked for. A worker that did not start did not die: the table of workers says why. */
 const DEATHS = ['died', 'run_timeout'] as const;
 
+/** A look reads the clock once for itself and once for what it sees. */
+const SAME_DEATH_MS = 100;
+
+/** Returns the time of a death that a look has seen, by the clock of the look. */
+function diedAt({ at }: Measurement, death: DeathSnapshot | null): number {
+  return death ? at - death.agoMs : Number.NEGATIVE_INFINITY;
+}
+
 function deployAt(time: number): HistoryMark {
   return { time, kind: 'deploy', stage: null, count: 1, error: null };
 }
 
 function marksBetween(earlier: Measurement, later: Measurement, time: number): HistoryMark[] {
   const [before, now] = [earlier.snapshot, later.snapshot];
-  const known = new Map(before.stages.map(({ id, reading }) => [id, reading]));
+  const known = new Map(before.stages.map((stage) => [stage.id, stage]));
   const isDeploy = now.deploys.count !== before.deploys.count;
   const engines = now.engine.deaths.serving + now.engine.deaths.starting;
   const lost = engines - before.engine.deaths.serving - before.engine.deaths.starting;
   const engine: HistoryMark = { time, kind: 'engine', stage: null, count: lost, error: now.engine.error };
   const workers = now.stages.flatMap(({ id, name, reading, lastDeath }): HistoryMark[] => {
-    const { restarts } = readingSince(known.get(id) ?? NOTHING_READ, reading);
+    const stage = known.get(id);
+    const { restarts } = readingSince(stage?.reading ?? NOTHING_READ, reading);
     const count = DEATHS.reduce((sum, cause) => sum + restarts[cause], 0);
-    const error = lastDeath && lastDeath.agoMs <= later.at - earlier.at ? lastDeath.error : null;
+    // Workers of older code are counted as well, and their causes are not kept.
+    const isKnown = diedAt(later, lastDeath) - diedAt(earlier, stage?.lastDeath ?? null) < SAME_DEATH_MS;
+    const error = lastDeath && !isKnown ? lastDeath.error : null;
     return count > 0 ? [{ time, kind: 'death', stage: name, count, error }] : [];
   });
   return [...(isDeploy ? [deployAt(time)] : []), ...(lost > 0 ? [engine] : []), ...workers];

@@ -11,11 +11,13 @@ const READ_AT_MOST = 300;
 
 /** Parts of a message that a badge says in fewer characters, or not at all. */
 const SHORTER: readonly (readonly [part: RegExp, instead: string])[] = [
-  // `SyntaxError: `: the words after it say more.
-  [/^\w*(?:Error|Exception): /, ''],
+  // `SyntaxError: `: the words after it say more. After `KeyError: ` comes the key alone.
+  [/^(?!KeyError: )\w*(?:Error|Exception): /, ''],
   // The stage's own name before a place in its code: `scale: Predict:2: `.
-  [/^[^:]*: (?=[^\s:]+:\d+: )/, ''],
+  [/^[^:]*: (?=(?:On |)[^\s:]+:\d+: )/, ''],
   [/^Predict:(\d+): /, 'line $1: '],
+  // A syntax error in a Python file.
+  [/^([^(]*) \([^(),]*, (line \d+)\)$/, '$2: $1'],
   [/^was not ready within \d+ ms \(Start timeout\): (\S+ (?:ms|s|min) so far).*/, 'Start timeout, $1'],
   [/ \((?:from|allowed)[^()]*\)/g, ''],
   // The folders of an absolute path or a file's URL.
@@ -53,7 +55,8 @@ type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 export function stageWords(stage: StageSummary, { refuses, engine }: Runtime, busy: number = stage.busy): StageWords {
   const { ready, workers, queue, circuit, successorError, scaling } = stage;
   if (refuses !== null) return said('error', 'refuses all', refuses);
-  if (scaling?.wanted === 0 && engine.state === 'ready') return said('ready', 'asleep');
+  if (scaling?.wanted === 0 && engine.state === 'ready')
+    return successorError === null ? said('ready', 'asleep') : said('ready', 'new code fails', successorError);
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
   const health = ready === workers.length && overdueOf(workers) === 0 && !longRunOf(stage) ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.

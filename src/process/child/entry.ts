@@ -1,11 +1,12 @@
 /**
- * Template for the main file of every child process: opens the channel, reports states, collects garbage when traffic
- * has ended, and exits when the channel closes.
+ * Template for the main file of every child process: opens the channel, reports states, decides when garbage is
+ * collected, and exits when the channel closes.
  */
-import { setFlagsFromString } from 'node:v8';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { asError, isModeletError } from '../../core/errors.ts';
+import { BYTES_PER_MB } from '../../core/model.ts';
 import { type Channel, type ChannelEvents, openParentChannel } from '../../wire/channel/channel.ts';
 import { encodeError } from '../../wire/codec/error-codec.ts';
 import type { StateReport } from '../../wire/frames/bodies.ts';
@@ -21,14 +22,14 @@ export interface ChildProgram {
 /** The part of the channel that a child needs for its reports. */
 export type Reports = Pick<Channel, 'send' | 'flushed'>;
 
-/** @returns a function that counts the bytes of other traffic than the channel's; see `QuietCollection` */
+/** @returns a function that counts the bytes of other traffic than the channel's; see `GarbageCollection` */
 export function runChild(program: ChildProgram): (bytes: number) => void {
   // Ctrl-C and service managers signal the whole process group. A child ignores that: it ends only when it gets a close
   // frame, loses its channel, or is killed by SIGKILL.
   process.on('SIGINT', () => {});
   process.on('SIGTERM', () => {});
 
-  const memory = new QuietCollection(() => channel.bufferedBytes > 0 || channel.waitingBytes > 0);
+  const memory = new GarbageCollection(() => channel.bufferedBytes > 0 || channel.waitingBytes > 0, processHeap);
   const events: ChannelEvents = {
     onFrame: (frame) => program.onFrame(frame, channel),
     onClose: (error) => {
@@ -76,32 +77,41 @@ export async function endWithError(
   process.exit(1);
 }
 
+export interface HeapControl {
+  /** Makes full collections rarer, as long as the heap is small. Called when much traffic begins, and while it lasts. */
+  spare(): void;
+  /** Collects now, and as usual from now on. */
+  collect(): void;
+}
+
 /** Bytes, in both directions, after which a collection is worth its cost. */
-const MUCH = 32 * 1024 * 1024;
+const MUCH = 32 * BYTES_PER_MB;
 /** Interval between two checks, in ms. */
 const LOOK_MS = 1000;
 /** Most bytes per interval at which the process counts as idle. A few requests do not make V8 collect. */
 const LITTLE = 256 * 1024;
 
 /**
- * Collects garbage when this process becomes idle after much traffic. V8 collects garbage only when code allocates
- * memory, so a process that becomes idle after large payloads would never free them.
+ * Makes full collections rarer while there is much traffic, and collects when it has ended. V8 counts the bytes of buffers
+ * against the next full collection, but allows only about as many as its heap holds: in a process with a small heap and
+ * large payloads, one follows the other. And V8 collects only while code allocates memory, so a process that becomes idle
+ * after large payloads would never free them.
  *
  *   resting   less than MUCH transferred since the last collection  -> watching
  *   watching  checks again after LOOK_MS             -> watching (still busy) | resting (collected)
  */
-export class QuietCollection {
+export class GarbageCollection {
   readonly #clock: Clock;
   readonly #isSending: () => boolean;
-  readonly #collect: () => void;
+  readonly #heap: HeapControl;
   #state: 'resting' | 'watching' = 'resting';
   /** Bytes since the last collection. */
   #passed = 0;
 
   /** @param isSending returns whether written data has not left this process yet. */
-  constructor(isSending: () => boolean, collect: () => void = collectGarbage, clock: Clock = systemClock) {
+  constructor(isSending: () => boolean, heap: HeapControl, clock: Clock = systemClock) {
     this.#isSending = isSending;
-    this.#collect = collect;
+    this.#heap = heap;
     this.#clock = clock;
   }
 
@@ -113,6 +123,7 @@ export class QuietCollection {
   #watch(): void {
     const seen = this.#passed;
     this.#state = 'watching';
+    this.#heap.spare();
     this.#clock.at(this.#clock.now() + LOOK_MS, () => {
       if (this.#isSending() || this.#passed - seen > LITTLE) {
         this.#watch();
@@ -120,9 +131,30 @@ export class QuietCollection {
       }
       this.#state = 'resting';
       this.#passed = 0;
-      this.#collect();
+      this.#heap.collect();
     });
   }
+}
+
+/** A heap up to this size may grow to four times its size between two full collections: to 128 MB. */
+const SMALL_HEAP = 32 * BYTES_PER_MB;
+const GROWTH_PERCENT = 300;
+
+/** The heap of a process that is ours alone: V8 reads its flags at each collection. */
+export const processHeap: HeapControl = {
+  spare: () => grow(getHeapStatistics().used_heap_size <= SMALL_HEAP ? GROWTH_PERCENT : 0),
+  collect: () => {
+    grow(0);
+    collectGarbage();
+  },
+};
+
+/** The heap of a thread. The flags are those of the whole process, so they stay as they are. */
+export const threadHeap: HeapControl = { spare: () => {}, collect: collectGarbage };
+
+/** @param percent 0: as V8 finds best */
+function grow(percent: number): void {
+  setFlagsFromString(`--heap-growing-percent=${percent}`);
 }
 
 let gc: (() => void) | null = null;

@@ -2,7 +2,6 @@
  * A worker or engine as its supervisor sees it, process and thread alike: its state, its deadline, its last lines of
  * stderr, and why it ended.
  */
-
 import type { Readable } from 'node:stream';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
@@ -138,8 +137,8 @@ export abstract class StartedChild implements Child {
   abstract readonly pid: number | null;
   abstract readonly isReachable: boolean;
   abstract readonly traffic: Traffic | null;
-  /** Carries frames to the child once it has reported its build. */
-  protected abstract readonly channel: Pick<Channel, 'send'>;
+  /** Carries frames to the child once it has reported its build; null before it has a channel. */
+  protected abstract readonly channel: Pick<Channel, 'send'> | null;
   /** File of this package that the child runs. */
   readonly #entry: string;
   readonly #events: ChildEvents;
@@ -178,7 +177,7 @@ export abstract class StartedChild implements Child {
 
   send(frame: Frame): void {
     if (this.#unsent) this.#unsent.push(frame);
-    else this.channel.send(frame);
+    else this.channel?.send(frame);
   }
 
   abstract kill(reason: Error | null): void;
@@ -272,7 +271,7 @@ export abstract class StartedChild implements Child {
     }
     const unsent = this.#unsent ?? [];
     this.#unsent = null;
-    for (const frame of unsent) this.channel.send(frame);
+    for (const frame of unsent) this.channel?.send(frame);
   }
 
   #killAt(deadline: Deadline): void {

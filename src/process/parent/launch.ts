@@ -3,6 +3,7 @@
  * descriptor 3. No other file starts children; `affinity.ts` only runs `taskset`.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { formatCpus } from '../../config/formats/pins.ts';
 import { asError } from '../../core/errors.ts';
@@ -132,4 +133,18 @@ export function killTree(pid: number): void {
 export function killGroup(pid: number): void {
   // To the system, -1 means every process.
   if (pid > 1) kill(-pid);
+}
+
+/** How much larger than it is a worker looks to the kernel, in thousandths of the memory that all processes may use. */
+const OOM_SCORE = 500;
+const HIGHEST_OOM_SCORE = 1000;
+
+/** Makes Linux, when memory is short, kill a worker, which costs its items, before the engine or Node-RED. */
+export function diesFirst(pid: number | null): void {
+  try {
+    const own = Number(readFileSync('/proc/self/oom_score_adj', 'utf8'));
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(Math.min(HIGHEST_OOM_SCORE, own + OOM_SCORE)));
+  } catch {
+    // Another system, or one without /proc: the kernel chooses by size.
+  }
 }

@@ -60,7 +60,7 @@ export class LineGroups {
   }
 
   #belongs(line: string): boolean {
-    if (this.#lines.length >= MOST_LINES) return false;
+    if (this.#lines.length + this.#emptyLines >= MOST_LINES) return false;
     if (this.#emptyLines > 0 && GOES_ON.test(line)) return true;
     if (this.#inTraceback || (this.#emptyLines === 0 && /^\s/.test(line))) return true;
     // JavaScript prints an error's own fields in braces below its stack.

@@ -1,16 +1,22 @@
 /** Starts workers as separate processes, by Node.js or Python; the end of one costs that worker alone. */
-import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Pin } from '../../core/model.ts';
-import type { EngineSlots } from '../../wire/slots/slot-lanes.ts';
+import type { ControlFrame } from '../../wire/frames/frames.ts';
+import type { ParentSlots } from '../../wire/slots/slot-lanes.ts';
 import { usableThreads } from '../container-limits.ts';
 import { inheritedEnvironment } from '../node-options.ts';
 import { findPython } from '../python.ts';
 import type { Child, ChildEvents } from './child.ts';
 import { ChildProcess } from './child-process.ts';
-import type { Launcher } from './launch.ts';
+import { diesFirst, type Launcher } from './launch.ts';
+import { ForkedProcess } from './template/forked-process.ts';
+import { Template } from './template/template.ts';
+
+type PythonModelet = Pick<ModeletDefinition, 'requireFrom'> & {
+  readonly source: Extract<ModeletDefinition['source'], { readonly python: string }>;
+};
 
 const NODE_ENTRY = fileURLToPath(new URL('../../runtime/worker/main.js', import.meta.url));
 const PYTHON_ENTRY = fileURLToPath(new URL('../../runtime/worker/python/main.py', import.meta.url));
@@ -25,7 +31,7 @@ export interface WorkerLaunch {
   /** Largest JavaScript heap in MB; 0 means the default of Node.js. */
   readonly heapMb: number;
   /** Where large payloads of a process travel; absent or null: through its channel. */
-  readonly slots?: EngineSlots | null;
+  readonly slots?: ParentSlots | null;
 }
 
 /** The variables of a worker: this process's own, those of its stage, and what follows from its pin. */
@@ -62,24 +68,37 @@ export function startProcessWorker(
     diesFirst(child.pid);
     return child;
   };
-  if ('python' in source) {
-    // Looked for at each start: an interpreter that was missing may have been installed.
-    return start([findPython(source, requireFrom, env['PATH'] ?? ''), PYTHON_ENTRY], PYTHON_ENTRY);
-  }
+  if ('python' in source) return start(pythonCommand(source, requireFrom, env), PYTHON_ENTRY);
   const heap = spec.heapMb > 0 ? [`--max-old-space-size=${spec.heapMb}`] : [];
   return start([process.execPath, ...heap, NODE_ENTRY], NODE_ENTRY);
 }
 
-/** How much larger than it is a worker looks to the kernel, in thousandths of the memory that all processes may use. */
-const OOM_SCORE = 500;
-const HIGHEST_OOM_SCORE = 1000;
+/**
+ * Starts the template of a stage's workers in Python, in the place of its first worker.
+ * @param boot the first frame of that worker
+ * @throws ModeletError where there is no Python, Error where the process cannot be started.
+ */
+export function startTemplate(
+  spec: WorkerLaunch,
+  { source, requireFrom }: PythonModelet,
+  boot: ControlFrame,
+  events: ChildEvents,
+  clock: Clock,
+): Template {
+  const env = workerEnvironment(spec);
+  const command = [...pythonCommand(source, requireFrom, env), 'template'];
+  const { cpus, launcher, slots = null } = spec;
+  return new Template({ command, entry: PYTHON_ENTRY, cpus, launcher, env, slots }, boot, events.onOutput, clock);
+}
 
-/** Makes Linux, when memory is short, kill a worker, which costs its items, before the engine or Node-RED. */
-function diesFirst(pid: number | null): void {
-  try {
-    const own = Number(readFileSync('/proc/self/oom_score_adj', 'utf8'));
-    writeFileSync(`/proc/${pid}/oom_score_adj`, String(Math.min(HIGHEST_OOM_SCORE, own + OOM_SCORE)));
-  } catch {
-    // Another system, or one without /proc: the kernel chooses by size.
-  }
+/** Starts a worker by its template. */
+export function forkWorker(template: Template, spec: WorkerLaunch, events: ChildEvents, clock: Clock): Child {
+  const { cpus, launcher, slots = null } = spec;
+  const order = { env: workerEnvironment(spec), cpus: launcher.taskset ? cpus : null, slots };
+  return new ForkedProcess(template, order, events, clock);
+}
+
+/** Looks for the interpreter at each start: a missing one may have been installed. */
+function pythonCommand(source: PythonModelet['source'], requireFrom: string, env: NodeJS.ProcessEnv): string[] {
+  return [findPython(source, requireFrom, env['PATH'] ?? ''), PYTHON_ENTRY];
 }

@@ -81,6 +81,11 @@ export class AdmissionQueue<One extends WireItem = WireItem> {
     if (door.sent === 0 && door.waiting.size === 0) this.#doors.delete(place.stage);
   }
 
+  /** Sends waiting requests where a deploy has raised the limit. */
+  grown(limitOf: (stage: number) => number): void {
+    for (const [stage, door] of [...this.#doors]) this.#admit(door, limitOf(stage));
+  }
+
   isWaiting(id: RequestNumber): boolean {
     return this.#places.get(id)?.tag === 'waiting';
   }

@@ -10,6 +10,7 @@ import type { RequestReading } from '../../core/readings.ts';
 import { Refusals } from '../../observe/log/refusals.ts';
 import { FailedRequests } from '../../observe/meters/failed-requests.ts';
 import { SlowRequests } from '../../observe/meters/request-meters.ts';
+import { byteLengthOf } from '../../wire/codec/chunks.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { bareItem, gatheredOf, outcomeOf } from '../../wire/frames/items.ts';
 import { type Caller, Ledger, type LedgerWatcher } from './ledger.ts';
@@ -146,11 +147,15 @@ export class Desk<Entry> {
   submit(request: SubmitRequest): RequestNumber {
     const entry = this.#host.entryOf(request);
     if (entry instanceof ModeletError) throw this.#refuse(entry);
-    const refusal = this.#refusal() ?? this.#againstBytes(request) ?? this.#host.refusalOf(request, entry);
-    if (refusal) throw this.#refuse(refusal);
     const { deadline, patient, together, isHeld, payload } = request;
-    const id = this.#ledger.open(request, deadline, patient, together?.count);
-    if (isHeld) this.#hold(id, payload.bytes.byteLength);
+    const refusal =
+      this.#refusal() ??
+      this.#againstBytes(request) ??
+      this.#host.refusalOf(request, entry) ??
+      (patient ? null : this.#ledger.refusalOf(together?.count));
+    if (refusal) throw this.#refuse(refusal);
+    const id = this.#ledger.open(request, deadline, patient);
+    if (isHeld) this.#hold(id, byteLengthOf(payload));
     else this.#host.enter(toItem(request, id, this.#host.routeOf(entry)), entry);
     return id;
   }

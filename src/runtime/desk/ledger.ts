@@ -84,18 +84,15 @@ export class Ledger<C extends Caller = Caller> {
     };
   }
 
-  /**
-   * Opens a request.
-   * @param places how many requests come now, this one included
-   * @throws ModeletError `capacity_exceeded` if `capacity` has no room for all that come, and this one is not patient.
-   */
-  open(caller: C, deadline: Deadline, patient: boolean, places = 1): RequestNumber {
-    if (this.#open.size + places > this.capacity && !patient) {
-      this.countFailed('capacity_exceeded');
-      const full = `${this.#open.size} requests are open, the runtime's capacity`;
-      const short = `${this.#open.size} of ${this.capacity} requests are open: there is no room for ${places} rows`;
-      throw new ModeletError('capacity_exceeded', places > 1 ? short : full, { retryAfterSeconds: 1 });
-    }
+  /** Returns why there is no room for so many requests that come now; null if there is. Patient requests need none. */
+  refusalOf(places = 1): ModeletError | null {
+    if (this.#open.size + places <= this.capacity) return null;
+    const full = `${this.#open.size} requests are open, the runtime's capacity`;
+    const short = `${this.#open.size} of ${this.capacity} requests are open: there is no room for ${places} rows`;
+    return new ModeletError('capacity_exceeded', places > 1 ? short : full, { retryAfterSeconds: 1 });
+  }
+
+  open(caller: C, deadline: Deadline, patient: boolean): RequestNumber {
     this.#lastNumber += 1;
     const id = this.#lastNumber;
     const timer = deadline === Number.POSITIVE_INFINITY ? null : this.#clock.at(deadline, () => this.#expire(id));

@@ -15,6 +15,7 @@ import type {
 } from '../../core/model.ts';
 import { isVersionAction } from '../../core/versions.ts';
 import { residentBytes } from '../../observe/meters/usage.ts';
+import { byteLengthOf } from '../../wire/codec/chunks.ts';
 import { CODEC } from '../../wire/codec/codec.ts';
 import { encodeError } from '../../wire/codec/error-codec.ts';
 import type { CheckedStage, DescribedStage } from '../../wire/frames/bodies.ts';
@@ -119,6 +120,7 @@ export class Engine {
     this.#earlier = liveRoutes(plan.earlier ?? [], this.#stages);
     this.#router.backpressure = new Backpressure(plan);
     this.#releaseLeaving();
+    this.#router.grown(this.#stages);
     // The new plan may release items that the old one held back.
     this.#pumpAll();
     this.#output.onChange();
@@ -135,7 +137,7 @@ export class Engine {
         );
         continue;
       }
-      const bytes = wire.payload.bytes.byteLength;
+      const bytes = byteLengthOf(wire.payload);
       if (wire.patient || this.#router.memory.hasRoomForAnswer(route.leg, bytes))
         this.#router.submit(wire, route, submitter);
       else refuse(wire, submitter, answersFull(route.stages[0]?.name ?? ''));

@@ -15,9 +15,15 @@ import { Supervisor } from '../../process/parent/supervisor.ts';
 import { Outbox } from '../../wire/channel/outbox.ts';
 import type { CheckedStage, DescribedStage, EngineBoot, StatusReport } from '../../wire/frames/bodies.ts';
 import { type Frame, isLarge, type WireItem } from '../../wire/frames/frames.ts';
+import { SharedSlots } from '../../wire/slots/shared-slots.ts';
 import { withEarlierRoutes } from './planner.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../../programs/engine.js', import.meta.url));
+/**
+ * The size of V8's young generation in the engine, in MB. In a larger one, the buffers of requests stay until V8 collects
+ * the whole heap. The engine gives this up again for its threads, which run code of users.
+ */
+const YOUNG_MB = 4;
 const START_TIMEOUT_MS = 30_000;
 /**
  * The client refuses new requests while more bytes than this are on their way to the engine. Small and large payloads
@@ -48,6 +54,8 @@ export class EngineClient {
   readonly #events: EngineClientEvents;
   /** The engine, or the next one. */
   readonly process: Supervisor;
+  /** Carry large requests to the engine, and large outcomes back. */
+  readonly slots: SharedSlots;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
   /** Number of result parts that the flow has taken, by request. */
@@ -69,10 +77,13 @@ export class EngineClient {
     clock: Clock = systemClock,
   ) {
     this.#events = events;
+    // The engine says for both if there is no shared memory.
+    const onLog = (record: LogRecord): void => (record.level === 'warn' ? events.onLog(record) : undefined);
+    this.slots = new SharedSlots(boot.maxQueueBytes, clock, onLog);
     this.process = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launch: (events) => new ChildProcess(launchSpec(boot, cpus), events, clock),
+        launch: (events) => new ChildProcess({ ...launchSpec(boot, cpus), slots: this.slots.lane() }, events, clock),
         bootFrame: () => ({ type: 'boot', body: boot }),
         ping: () => this.#send({ type: 'ping', body: null }),
         onReady: () => this.#ready(),
@@ -192,8 +203,9 @@ export class EngineClient {
   }
 
   /** Ends the engine and its workers by the deadline. */
-  close(deadline: Deadline): Promise<void> {
-    return this.process.close(deadline);
+  async close(deadline: Deadline): Promise<void> {
+    await this.process.close(deadline);
+    this.slots.close();
   }
 
   #send(frame: Frame): void {
@@ -241,7 +253,7 @@ export class EngineClient {
 
 function launchSpec({ launcher, allowedCpus }: EngineBoot, cpus: readonly number[] | null): ChildSpec {
   return {
-    command: [process.execPath, ENGINE_ENTRY],
+    command: [process.execPath, `--max-semi-space-size=${YOUNG_MB}`, ENGINE_ENTRY],
     entry: ENGINE_ENTRY,
     cpus: launcher.taskset ? (cpus ?? allowedCpus) : null,
     // The kernel must not kill the engine with its parent: the exiting engine ends its workers and their children.

@@ -102,11 +102,10 @@ export class Service {
       this.desk.sent(item.id);
       this.#client.submit(item);
     });
-    const { launcher } = machine;
     const boot = {
-      ...{ maxPayloadBytes: config.maxPayloadBytes, maxQueueBytes: config.maxQueueBytes },
+      ...{ maxPayloadBytes: config.maxPayloadBytes, maxQueueBytes: config.maxQueueBytes, launcher: machine.launcher },
       statesFolder: host.statesFolder ? join(host.statesFolder, encodeURIComponent(id)) : '',
-      ...{ runtime: this.name, allowedCpus: machine.allowedCpus, launcher, strictPins: config.strictPins },
+      ...{ runtime: this.name, allowedCpus: machine.allowedCpus, strictPins: config.strictPins },
       requests: {
         capacity: config.capacity,
         mostWaiting: config.mostWaiting,
@@ -170,6 +169,7 @@ export class Service {
     this.#read.deployed(plan.stages, this.#counted);
     const records = this.#shares.deployed(plan);
     this.#client.apply(plan, this.#admissionQueue.routes);
+    this.#admissionQueue.grown((stage) => this.#planner.roomAt(stage));
     for (const record of [this.#planner.describe(), ...records]) this.log(record);
   }
 

@@ -5,11 +5,11 @@
  */
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { pinThread } from '../../process/affinity.ts';
-import { endWithError, introduce, QuietCollection } from '../../process/child/entry.ts';
+import { endWithError, GarbageCollection, introduce, threadHeap } from '../../process/child/entry.ts';
 import { PortChannel, type ThreadData, unpackFrames } from '../../wire/channel/port-channel.ts';
 import { WorkerProgram } from './worker-program.ts';
 
-const memory = new QuietCollection(() => false);
+const memory = new GarbageCollection(() => false, threadHeap);
 const channel = new PortChannel(parentPort as MessagePort, (count) => memory.noteBytes(count));
 const program = new WorkerProgram(channel);
 const { cpus, taskset } = workerData as ThreadData;

@@ -6,6 +6,7 @@
  * order: they queue behind the frames that wait here.
  */
 import type { RequestNumber } from '../../core/model.ts';
+import { byteLengthOf } from '../codec/chunks.ts';
 import { encodeFrame, type Frame, HEAD, type ItemFrame, isLargeFrame, pieceHead } from '../frames/frames.ts';
 import type { WireItem } from '../frames/items.ts';
 
@@ -148,7 +149,7 @@ export class BulkLane {
   #count(frame: Frame, by: 1 | -1): void {
     if (!('items' in frame)) return;
     for (const { id, payload } of frame.items) {
-      this.#bytes += by * payload.bytes.byteLength;
+      this.#bytes += by * byteLengthOf(payload);
       const count = (this.#requests.get(id) ?? 0) + by;
       if (count > 0) this.#requests.set(id, count);
       else this.#requests.delete(id);

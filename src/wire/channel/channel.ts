@@ -19,7 +19,7 @@ import {
   wholeOf,
 } from '../frames/frames.ts';
 import { malformed, type WireItem } from '../frames/items.ts';
-import { type SlotChannel, WorkerSlots } from '../slots/slot-lanes.ts';
+import { ChildSlots, type SlotChannel } from '../slots/slot-lanes.ts';
 import { BulkLane } from './bulk-lane.ts';
 
 /** File descriptor of a child's channel. */
@@ -84,14 +84,18 @@ export function openParentChannel(events: ChannelEvents, onBytes: (count: number
     onread,
   };
   let channel: SocketChannel | null = null;
-  channel = new SocketChannel(new Socket(options), events, { reused: true, onBytes, slots: new WorkerSlots(onBytes) });
+  channel = new SocketChannel(new Socket(options), events, {
+    reused: true,
+    onBytes,
+    slots: new ChildSlots(onBytes),
+  });
   return channel;
 }
 
 interface ChannelOptions {
   /** Whether each read overwrites the chunk of the previous read. */
   readonly reused?: boolean;
-  /** Where large payloads of batches and replies travel; absent: in their frames. */
+  /** Where large payloads travel; absent: in their frames. */
   readonly slots?: SlotChannel | null;
   /** Called with the number of bytes that were received, or that are about to be written. */
   onBytes?(count: number): void;
@@ -154,9 +158,15 @@ export class SocketChannel implements Channel {
 
   send(frame: Frame): void {
     if (this.#state !== 'open') return;
-    if (isLargeFrame(frame)) this.#bulk ??= new BulkLane((parts, onLeft) => this.#write(parts, onLeft));
-    const atOnce = this.#bulk ? this.#bulk.take(frame) : frame;
-    if (atOnce) this.#write(encodeFrame(this.#slots?.outgoing(atOnce) ?? atOnce));
+    const frames = this.#slots?.outgoing(frame) ?? [frame];
+    // They leave by one system call.
+    if (frames.length > 1) this.#socket.cork();
+    for (const given of frames) {
+      if (isLargeFrame(given)) this.#bulk ??= new BulkLane((parts, onLeft) => this.#write(parts, onLeft));
+      const atOnce = this.#bulk ? this.#bulk.take(given) : given;
+      if (atOnce) this.#write(encodeFrame(atOnce));
+    }
+    if (frames.length > 1) this.#socket.uncork();
   }
 
   flushed(): Promise<void> {
@@ -214,7 +224,8 @@ export class SocketChannel implements Channel {
       return;
     }
     for (const frame of frames) {
-      this.#slots?.received(frame);
+      const answer = this.#slots?.received(frame);
+      if (answer) this.send(answer);
       this.#events.onFrame(frame);
     }
   }

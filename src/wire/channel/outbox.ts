@@ -2,7 +2,6 @@
  * Collects the items of one turn of the event loop and sends them as one frame, because waking the other process costs
  * more than copying the items.
  */
-
 import { isLarge } from '../frames/frames.ts';
 import { itemLength, type WireItem } from '../frames/items.ts';
 import type { Channel } from './channel.ts';

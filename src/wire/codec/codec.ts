@@ -364,6 +364,6 @@ function isBound(value: object): boolean {
   return types.isPromise(value) || types.isWeakMap(value) || types.isWeakSet(value);
 }
 
-function asBuffer(bytes: Uint8Array): Buffer {
+export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

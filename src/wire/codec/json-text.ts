@@ -12,12 +12,12 @@ const NOT_JSON = 'the body is not valid JSON';
 /** Byte order mark in UTF-8. RFC 8259 allows parsers to ignore it. */
 const MARK = [0xef, 0xbb, 0xbf] as const;
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+export const QUOTE = 0x22;
+export const BACKSLASH = 0x5c;
 /** `[` and `{`, and `]` and `}`, differ only in this bit. */
-const CURLY = 0x20;
-const OPEN = 0x7b;
-const CLOSE = 0x7d;
+export const CURLY = 0x20;
+export const OPEN = 0x7b;
+export const CLOSE = 0x7d;
 
 /**
  * @throws ModeletError `bad_request` for text that is not JSON, not UTF-8, or has a number that would become infinite;

@@ -62,6 +62,17 @@ export interface WorkerBoot {
   readonly modelet: Omit<ModeletDefinition, 'workers'>;
 }
 
+/** What a worker needs that a template forks, and that a launched one inherits. */
+export interface ForkOrder {
+  /** Names the worker to the engine, and marks the processes that it starts. */
+  readonly mark: string;
+  /** Where it calls the engine. */
+  readonly address: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Null: the platform has no pinning. */
+  readonly cpus: readonly number[] | null;
+}
+
 /** A file that a worker has read, or looked for, to load its modelet: its stamp, see `stampOf`, is from before. */
 export type TouchedFile = readonly [path: string, stamp: string];
 

@@ -13,16 +13,17 @@
  *
  * The protocol derives from that of seed 003: a length and a table from id to bytes.
  */
-
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, Payload, RequestNumber, StageAction } from '../../core/model.ts';
+import { byteLengthOf } from '../codec/chunks.ts';
 import { padded } from '../codec/sizes.ts';
 import type {
   CheckedStage,
   DescribedStage,
   EngineBoot,
+  ForkOrder,
   LoadedReport,
   QueueBoot,
   StateReport,
@@ -30,7 +31,15 @@ import type {
   UsageReport,
   WorkerBoot,
 } from './bodies.ts';
-import { type FrameField, malformed, readItems, type SlotPlaces, type WireItem, writeItems } from './items.ts';
+import {
+  type FrameField,
+  malformed,
+  type ReadPlace,
+  readItems,
+  type SlotPlaces,
+  type WireItem,
+  writeItems,
+} from './items.ts';
 
 export type { WireItem } from './items.ts';
 
@@ -48,6 +57,8 @@ export type ControlFrame =
   /** The OpenAPI document that the listener serves from now on, as JSON. */
   | { readonly type: 'openapi'; readonly body: string }
   | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
+  /** The slots of cancelled requests are not needed any more. */
+  | { readonly type: 'freed'; readonly body: readonly RequestNumber[] }
   /** Number of parts that the flow has taken, by request. The worker that makes them may continue. */
   | { readonly type: 'taken'; readonly body: readonly (readonly [id: RequestNumber, parts: number])[] }
   | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
@@ -72,11 +83,16 @@ export type ControlFrame =
   /** A worker of several places begins a batch, or, if `batch` is null, an example. The code has not run yet. */
   | { readonly type: 'began'; readonly body: { readonly batch: number | null } }
   /** How far the start of a worker is, as its modelet says it. */
-  | { readonly type: 'progress'; readonly body: string };
+  | { readonly type: 'progress'; readonly body: string }
+  /** Tells a template to fork a worker. */
+  | { readonly type: 'fork'; readonly body: ForkOrder }
+  /** A worker that a template has forked, or could not fork, has ended. */
+  | { readonly type: 'exited'; readonly body: { readonly mark: string; readonly how: string } };
 
 export type ItemFrame =
-  | { readonly type: 'submit'; readonly items: readonly WireItem[] }
-  | { readonly type: 'outcomes'; readonly items: readonly WireItem[] }
+  /** With a slot it has one item. */
+  | (Slotted & { readonly type: 'submit'; readonly room?: SlotPlace | null })
+  | (Slotted & { readonly type: 'outcomes' })
   /** Parts of incomplete results. The parts of a request arrive in order, and before its outcome. */
   | { readonly type: 'parts'; readonly items: readonly WireItem[] }
   | { readonly type: 'taps'; readonly items: readonly WireItem[] }
@@ -84,7 +100,7 @@ export type ItemFrame =
   | { readonly type: 'recalled'; readonly items: readonly WireItem[] }
   /** Numbered calls to a queue, and its answers with the same numbers. */
   | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
-  | (Slotted & { readonly type: 'batch'; readonly batch: number; readonly room?: BatchSlot | null })
+  | (Slotted & { readonly type: 'batch'; readonly batch: number; readonly room?: SlotPlace | null })
   | (Slotted & BatchRunReport & { readonly type: 'reply'; readonly batch: number });
 
 /** A frame whose large payloads may be in slots, see src/wire/slots. */
@@ -94,14 +110,19 @@ interface Slotted {
   readonly places?: SlotPlaces;
 }
 
-/** The slot of a batch, which has its large inputs and then takes the results. */
-export interface BatchSlot {
+/** The slot of a batch or a request, which has its large inputs and then takes the results. */
+export interface SlotPlace {
   readonly at: number;
   readonly bytes: number;
 }
 
-/** Reads a payload of a batch, or of its reply, from its place in the slots. @throws ModeletError `protocol_error` */
-export type ReadSlot = (batch: number, at: number, length: number) => Uint8Array;
+/**
+ * Reads a payload from its place in the slots.
+ * @param loan number of the batch or the request that has the slot
+ * @param at null: where the slot begins
+ * @throws ModeletError `protocol_error`
+ */
+export type ReadSlot = (loan: number, at: number | null, length: number) => Uint8Array;
 
 export type Frame = ControlFrame | ItemFrame;
 
@@ -147,18 +168,21 @@ export const FRAME_TYPES = [
   'began',
   'progress',
   'recalled',
+  'fork',
+  'exited',
+  'freed',
 ] as const satisfies readonly Frame['type'][];
 
 interface ItemLayout {
   /** Whether a frame travels in pieces if it holds a single large item. */
   readonly inPieces: boolean;
-  /** The field that its records have, of those that only one type of frame has. */
+  /** The field that its records have, of those that only some types of frames have. */
   readonly field: FrameField | null;
 }
 
 const ITEM_LAYOUTS: Readonly<Record<ItemFrame['type'], ItemLayout>> = {
   submit: { inPieces: true, field: 'routeRef' },
-  outcomes: { inPieces: true, field: null },
+  outcomes: { inPieces: true, field: 'routeRef' },
   parts: { inPieces: true, field: 'part' },
   taps: { inPieces: true, field: 'stageRef' },
   calls: { inPieces: true, field: null },
@@ -174,12 +198,12 @@ export const HEAD: number = 32;
 /** Smallest payload of a frame that travels in pieces, in bytes. */
 const LARGE = 256 * 1024;
 
-export function isLarge({ bytes }: Payload): boolean {
-  return bytes.byteLength >= LARGE;
+export function isLarge(payload: Payload): boolean {
+  return byteLengthOf(payload) >= LARGE;
 }
 
 export function isLargeFrame(frame: Frame): boolean {
-  if (!('items' in frame) || frame.items.length !== 1) return false;
+  if (!('items' in frame) || frame.items.length !== 1 || ('places' in frame && frame.places)) return false;
   return isLarge((frame.items[0] as WireItem).payload) && ITEM_LAYOUTS[frame.type].inPieces;
 }
 
@@ -229,7 +253,7 @@ function encodeControl(frame: ControlFrame): Uint8Array[] {
   return [buffer];
 }
 
-/** @param json bytes of JSON, in a reply the number of runs, in a batch the bytes of its slot */
+/** @param json bytes of JSON, in a reply the number of runs, in a batch or a submit the bytes of its slot */
 function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: number, json: number): void {
   if (length > LONGEST_FRAME) throw new ModeletError('protocol_error', `a frame of ${length} bytes is too long`);
   buffer.writeUInt32LE(length, 0);
@@ -240,7 +264,7 @@ function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: n
 }
 
 function encodeItems(frame: ItemFrame): Uint8Array[] {
-  const room = frame.type === 'batch' ? frame.room : null;
+  const room = 'room' in frame ? frame.room : null;
   const places = 'places' in frame ? frame.places : null;
   const fill = (head: Buffer, length: number): void => {
     const number = frame.type === 'reply' ? frame.runs : (room?.bytes ?? 0);
@@ -271,10 +295,18 @@ export function decodeFrame(frame: Buffer, readSlot: ReadSlot | null = null): Fr
     return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
   }
   const [batch, number] = [frame.readDoubleLE(16), frame.readDoubleLE(24)];
-  const readPlace = readSlot ? (at: number, length: number) => readSlot(batch, at, length) : noSlots;
+  const readPlace = readSlot ? placesIn(type as ItemFrame['type'], batch, number, readSlot) : noSlots;
   const items = readItems(frame, layout.field, HEAD, frame.readUInt32LE(8), readPlace);
-  if (type !== 'batch') return { type, items, batch, runMs: number, runs: jsonLength } as ItemFrame;
+  if (type !== 'batch' && type !== 'submit')
+    return { type, items, batch, runMs: number, runs: jsonLength } as ItemFrame;
   return { type, items, batch, room: jsonLength > 0 ? { at: number, bytes: jsonLength } : null };
+}
+
+/** @param at the place of the slot, in frames that have one */
+function placesIn(type: ItemFrame['type'], batch: number, at: number, readSlot: ReadSlot): ReadPlace {
+  if (type === 'submit') return (_place, length, id) => readSlot(id, at, length);
+  if (type === 'outcomes') return (_place, length, id) => readSlot(id, null, length);
+  return (place, length) => readSlot(batch, place, length);
 }
 
 function noSlots(): never {

@@ -6,7 +6,7 @@
  *          32 in a slot) | u8 codec | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 key
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
  *   group  in batches and replies: place of a payload in the slot file, in units of 8 bytes; the frame is without it
- *   cost   f64 cost of an item with the flag `costs`, which only `submit` frames have
+ *   cost   f64 cost of an item with the flag `costs`, which only frames with routes have
  *   meta   JSON of the topic, id, key and options of a message, for stages that want them besides the payload; in outcomes of a
  *          gather report
  *
@@ -26,6 +26,7 @@ import {
   type StageTiming,
 } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
+import { byteLengthOf, chunksOf } from '../codec/chunks.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
 import { padded, padding } from '../codec/sizes.ts';
@@ -52,7 +53,7 @@ export interface WireItem {
   readonly id: RequestNumber;
   readonly deadline: Deadline;
   readonly priority: number;
-  /** In `submit` frames: the number of the route. */
+  /** In `submit` and `outcomes` frames: the number of the route. */
   readonly routeRef: number;
   /** In `taps` frames: the number of the stage that made the value; in `recalled` frames: of the stage that took it. */
   readonly stageRef: number;
@@ -122,14 +123,14 @@ export type FrameField = 'routeRef' | 'stageRef' | 'part' | 'tenure';
  */
 export function itemLength(item: WireItem, field: FrameField | null = null): number {
   const beside = item.timings.length * TIMING + (hasCost(item, field) ? COST : 0) + padded(item.meta?.byteLength ?? 0);
-  return RECORD + beside + padded(item.payload.bytes.byteLength);
+  return RECORD + beside + padded(byteLengthOf(item.payload));
 }
 
 /** Where the payloads of a frame are that are in slots and not in the frame. */
 export type SlotPlaces = ReadonlyMap<WireItem, number>;
 
 /** Reads a payload from its place in the slots. @throws ModeletError `protocol_error` */
-export type ReadPlace = (at: number, length: number) => Uint8Array;
+export type ReadPlace = (at: number, length: number, id: RequestNumber) => Uint8Array;
 
 /**
  * Encodes items as buffers to write in order. Does not copy large payloads.
@@ -147,7 +148,7 @@ export function writeItems(
   let beside = 0;
   for (const item of items) {
     const inSlot = places?.has(item) === true;
-    const payload = inSlot || passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0;
+    const payload = inSlot || passesBeside(item) ? padded(byteLengthOf(item.payload)) : 0;
     copied += itemLength(item, field) - payload;
     if (!inSlot) beside += payload;
   }
@@ -174,13 +175,15 @@ function writePayloads(
   const parts: Uint8Array[] = [];
   let [offset, written] = [at, 0];
   for (const item of items) {
-    const { bytes } = item.payload;
+    const { payload } = item;
     if (places?.has(item)) continue;
     if (!passesBeside(item)) {
-      offset = writePadded(buffer, offset, bytes);
+      offset = writePadded(buffer, offset, payload.bytes);
       continue;
     }
-    parts.push(buffer.subarray(written, offset), bytes, padding(bytes.byteLength));
+    parts.push(buffer.subarray(written, offset));
+    for (const chunk of chunksOf(payload)) parts.push(chunk);
+    parts.push(padding(byteLengthOf(payload)));
     written = offset;
   }
   parts.push(buffer.subarray(written, offset));
@@ -196,7 +199,7 @@ function hasCost({ cost }: WireItem, field: FrameField | null): boolean {
 }
 
 function passesBeside(item: WireItem): boolean {
-  return item.payload.bytes.byteLength >= COPY_BELOW;
+  return byteLengthOf(item.payload) >= COPY_BELOW;
 }
 
 function writeRecord(
@@ -216,9 +219,10 @@ function writeRecord(
   buffer[offset + 24] = flags | (item.together ? TOGETHER : 0) | more;
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
-  buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
+  buffer.writeUInt32LE(byteLengthOf(item.payload), offset + 28);
   buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
-  buffer.writeUInt32LE(place === undefined ? item.group : place / PLACE, offset + 36);
+  // A request has its own slot, whose place both sides know.
+  buffer.writeUInt32LE(place === undefined || field === 'routeRef' ? item.group : place / PLACE, offset + 36);
   buffer.writeUInt32LE(item.sticky, offset + 40);
   buffer.writeUInt32LE(item.key, offset + 44);
   return offset + RECORD;
@@ -299,7 +303,9 @@ function readPayload(frame: Buffer, recordAt: number, bytesAt: number, readPlace
   const codec = frame[recordAt + 25] as number;
   const length = frame.readUInt32LE(recordAt + 28);
   const isInSlot = ((frame[recordAt + 24] as number) & IN_SLOT) !== 0;
-  const bytes = isInSlot ? readPlace(frame.readUInt32LE(recordAt + 36) * PLACE, length) : null;
+  const bytes = isInSlot
+    ? readPlace(frame.readUInt32LE(recordAt + 36) * PLACE, length, frame.readDoubleLE(recordAt))
+    : null;
   return { codec, bytes: bytes ?? frame.subarray(bytesAt, bytesAt + length) };
 }
 

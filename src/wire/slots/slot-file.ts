@@ -1,20 +1,20 @@
 /**
- * The memory that an engine shares with its workers: a file of `/dev/shm` without a name, which is read and written by
+ * The memory that a process shares with its children: a file of `/dev/shm` without a name, which is read and written by
  * position. Every end copies once, and no end wakes the other before all bytes are there; a socket pair copies twice and
- * wakes its reader for every piece. The file is opened by the engine, and each worker inherits it.
+ * wakes its reader for every piece. Node-RED's process opens a file that its engine inherits, and the engine another, which
+ * its workers inherit.
  */
 import { closeSync, ftruncateSync, openSync, readSync, statfsSync, unlinkSync, writevSync } from 'node:fs';
 import { asError } from '../../core/errors.ts';
-import { padding } from '../codec/sizes.ts';
 
-/** File descriptor of the file in a worker. */
+/** File descriptor of its parent's file in a child. */
 export const SLOTS_FD = 4;
 
 /** Payloads of at least so many bytes travel in slots: below, the socket costs as little. */
 export const SLOT_FROM: number = 32 * 1024;
 
 const FOLDER = '/dev/shm';
-/** Part of the free memory that one engine may take when it starts; others need theirs. */
+/** Part of the free memory that one file may take; others need theirs. */
 const SHARE = 0.5;
 /** Most bytes of a file. Memory for more large payloads than that is better left to the models. */
 const MOST_BYTES = 1024 ** 3;
@@ -23,6 +23,7 @@ const MOST_BUFFERS = 512;
 
 export class SlotFile {
   readonly fd: number;
+  #isClosed = false;
 
   constructor(fd: number) {
     this.fd = fd;
@@ -39,9 +40,8 @@ export class SlotFile {
     return bytes;
   }
 
-  /** Writes the payloads one behind the other, each padded to 8 bytes. Returns false if there is no memory for them. */
-  write(payloads: readonly Uint8Array[], at: number): boolean {
-    const parts = payloads.flatMap((bytes) => [bytes, padding(bytes.byteLength)]);
+  /** Writes the parts one behind the other. Returns false if there is no memory for them. */
+  write(parts: readonly Uint8Array[], at: number): boolean {
     let end = at;
     for (let index = 0; index < parts.length; index += MOST_BUFFERS) {
       const some = parts.slice(index, index + MOST_BUFFERS);
@@ -54,24 +54,24 @@ export class SlotFile {
 
   /** Gives all memory back to the system. What is in the slots is lost. */
   empty(): void {
-    ftruncateSync(this.fd, 0);
+    if (!this.#isClosed) ftruncateSync(this.fd, 0);
   }
 
   close(): void {
+    this.#isClosed = true;
     closeSync(this.fd);
   }
 
   #written(parts: readonly Uint8Array[], at: number): number {
     try {
       return writevSync(this.fd, parts, at);
-    } catch (thrown) {
-      if ((thrown as NodeJS.ErrnoException).code === 'ENOSPC') return 0;
-      throw thrown;
+    } catch {
+      return 0;
     }
   }
 }
 
-/** Makes a file without a name. @returns also how many bytes the engine may use. @throws Error where there is no such memory */
+/** Makes a file without a name. @returns also how many bytes may be used. @throws Error where there is no such memory */
 export function openSlotFile(folder: string = FOLDER): { readonly file: SlotFile; readonly bytes: number } {
   const path = `${folder}/modelet-${process.pid}-${process.hrtime.bigint()}`;
   const fd = openSync(path, 'wx+', 0o600);

@@ -1,9 +1,11 @@
 /**
- * The large payloads of batches and replies, beside their frames: the frame only says where in the slot file they are.
- * A batch has one slot. Its inputs are at the slot's beginning, and its results take their place, or that of results
- * like the last ones. What has no room travels in the frame.
+ * The large payloads of requests and batches, and of what answers them, beside their frames: the frame only says where in
+ * the slot file they are. A request to an engine, and a batch to a worker, has one slot. Its inputs are at the slot's
+ * beginning, and its results take their place, or that of results like the last ones. What has no room travels in the
+ * frame.
  */
-import { padded } from '../codec/sizes.ts';
+import { byteLengthOf, chunksOf } from '../codec/chunks.ts';
+import { padded, padding } from '../codec/sizes.ts';
 import type { Frame } from '../frames/frames.ts';
 import { malformed, type SlotPlaces, type WireItem } from '../frames/items.ts';
 import { SLOT_FROM, SLOTS_FD, SlotFile } from './slot-file.ts';
@@ -11,33 +13,37 @@ import type { Extent, SharedSlot, Slots } from './slots.ts';
 
 /** The part of a channel that moves payloads from frames to slots, and back. */
 export interface SlotChannel {
-  /** Returns the frame to send in place of one. */
-  outgoing(frame: Frame): Frame;
-  /** Reads a payload of a frame that has come. @throws ModeletError `protocol_error` */
-  read(batch: number, at: number, length: number): Uint8Array;
-  /** All payloads of the frame have been read. */
-  received(frame: Frame): void;
+  /** Returns the frames to send in place of one. */
+  outgoing(frame: Frame): readonly Frame[];
+  /** Reads a payload of a frame that has come, see `ReadSlot`. @throws ModeletError `protocol_error` */
+  read(loan: number, at: number | null, length: number): Uint8Array;
+  /** All payloads of the frame have been read. Returns what to say about that; null: nothing. */
+  received(frame: Frame): Frame | null;
 }
 
 /** Most bytes of a slot. Copying more at once would hold up the event loop; the socket takes it piece by piece. */
 const MOST_BYTES = 16 * 1024 * 1024;
-/** Weight that the size of earlier results keeps at each batch. */
+/** Weight that the size of earlier results keeps at each new one. */
 const KEPT = 0.9;
+/** Stands for the route of batches: what a worker answers is always of one stage. */
+const NO_ROUTE = -1;
 
-type SlottedBatch = Extract<Frame, { type: 'batch' }>;
+type SlottedSubmit = Extract<Frame, { type: 'submit' }>;
+type SlottedOutcomes = Extract<Frame, { type: 'outcomes' }>;
 type SlottedReply = Extract<Frame, { type: 'reply' }>;
 
-/** The engine's end, for one process of a worker. */
-export class EngineSlots implements SlotChannel {
+/** The end of the process that owns the slots, for one child. */
+export class ParentSlots implements SlotChannel {
   readonly #slots: Slots;
   readonly #onFull: () => void;
-  readonly #sent: Map<number, SharedSlot> = new Map();
-  /** Whether the process has said that it can use slots. */
+  /** What the child has, by the number of the batch or the request. */
+  readonly #lent: Map<number, SharedSlot> = new Map();
+  /** Whether the child has said that it can use slots. */
   #isUsed = false;
-  /** Bytes of one result, as the last ones were; 0: they were small. */
-  #resultBytes = 0;
+  /** Bytes of one result, as the last ones of a route were; absent: they were small. */
+  readonly #resultBytes: Map<number, number> = new Map();
 
-  /** @param onFull called when there is no room for a batch, or no memory */
+  /** @param onFull called when there is no room for a batch or a request, or no memory */
   constructor(slots: Slots, onFull: () => void) {
     this.#slots = slots;
     this.#onFull = onFull;
@@ -47,60 +53,109 @@ export class EngineSlots implements SlotChannel {
     return this.#slots.file.fd;
   }
 
-  outgoing(frame: Frame): Frame {
-    return frame.type === 'batch' && this.#isUsed ? this.#batch(frame) : frame;
+  outgoing(frame: Frame): readonly Frame[] {
+    if (!this.#isUsed) return [frame];
+    if (frame.type === 'submit') return this.#requests(frame);
+    if (frame.type !== 'batch') return [frame];
+    const results = (this.#resultBytes.get(NO_ROUTE) ?? 0) * frame.items.length;
+    const lent = this.#lend(frame.batch, frame.items, results);
+    return [lent ? { ...frame, ...lent } : frame];
   }
 
-  read(batch: number, at: number, length: number): Uint8Array {
-    const slot = this.#sent.get(batch);
-    if (!slot || at < slot.at || at + length > slot.at + slot.bytes) throw malformed('a payload outside of its slot');
+  read(loan: number, at: number | null, length: number): Uint8Array {
+    const slot = this.#lent.get(loan);
+    const place = at ?? slot?.at ?? 0;
+    if (!slot || place < slot.at || place + length > slot.at + slot.bytes) {
+      throw malformed('a payload outside of its slot');
+    }
     slot.enter('held');
-    return readFrom(this.#slots.file, at, length);
+    return readFrom(this.#slots.file, place, length);
   }
 
-  received(frame: Frame): void {
+  received(frame: Frame): null {
     if (frame.type === 'report' && frame.body.slots) this.#isUsed = true;
-    if (frame.type !== 'reply') return;
-    const largest = frame.items.reduce(
-      (most, { ok, payload }) => (ok ? Math.max(most, payload.bytes.byteLength) : most),
-      0,
-    );
-    const bytes = Math.max(largest, this.#resultBytes * KEPT);
-    this.#resultBytes = bytes >= SLOT_FROM ? padded(Math.round(bytes)) : 0;
-    this.#sent.get(frame.batch)?.enter('freed');
-    this.#sent.delete(frame.batch);
+    else if (frame.type === 'reply') {
+      this.#expect(
+        NO_ROUTE,
+        frame.items.reduce((most, { ok, payload }) => (ok ? Math.max(most, byteLengthOf(payload)) : most), 0),
+      );
+      this.#giveBack(frame.batch);
+    } else if (frame.type === 'outcomes') {
+      for (const { id, ok, routeRef, payload } of frame.items) {
+        if (ok) this.#expect(routeRef, byteLengthOf(payload));
+        this.#giveBack(id);
+      }
+    } else if (frame.type === 'freed') for (const id of frame.body) this.#giveBack(id);
+    return null;
   }
 
-  /** The process has ended: it can write nothing any more. */
+  /** The child has ended: it can write nothing any more. */
   end(): void {
-    for (const slot of this.#sent.values()) slot.enter('freed');
-    this.#sent.clear();
+    for (const slot of this.#lent.values()) slot.enter('freed');
+    this.#lent.clear();
   }
 
-  #batch(frame: SlottedBatch): Frame {
-    const large = frame.items.filter(isLarge);
+  /** Gives each request with a slot a separate frame. The order stays as it is. */
+  #requests(frame: SlottedSubmit): readonly Frame[] {
+    if (this.#resultBytes.size === 0 && !frame.items.some(isLarge)) return [frame];
+    const frames: Frame[] = [];
+    let others: WireItem[] = [];
+    const leave = (): void => {
+      if (others.length > 0) frames.push({ type: 'submit', items: others });
+      others = [];
+    };
+    for (const item of frame.items) {
+      const lent = this.#lend(item.id, [item], this.#resultBytes.get(item.routeRef) ?? 0);
+      if (lent) {
+        leave();
+        frames.push({ type: 'submit', items: [item], ...lent });
+      } else others.push(item);
+    }
+    leave();
+    return frames;
+  }
+
+  /** Writes the large ones of the items to a slot for them and their results. Returns null if they need none, or get none. */
+  #lend(
+    loan: number,
+    items: readonly WireItem[],
+    results: number,
+  ): { readonly places: SlotPlaces; readonly room: Extent } | null {
+    const large = items.filter(isLarge);
     const inputs = bytesOf(large);
-    const results = this.#resultBytes * frame.items.length;
     const needed = results <= MOST_BYTES ? Math.max(inputs, results) : inputs;
-    if (needed === 0 || inputs > MOST_BYTES) return frame;
+    if (needed === 0 || inputs > MOST_BYTES) return null;
     const slot = this.#slots.take(needed) ?? this.#slots.take(inputs);
     const places = slot && placed(this.#slots.file, large, slot);
     if (!slot || !places) {
       slot?.enter('freed');
       this.#onFull();
-      return frame;
+      return null;
     }
     slot.enter('sent');
-    this.#sent.set(frame.batch, slot);
-    return { ...frame, places, room: slot };
+    this.#lent.set(loan, slot);
+    return { places, room: slot };
+  }
+
+  #expect(route: number, bytes: number): void {
+    if (bytes < SLOT_FROM && this.#resultBytes.size === 0) return;
+    const expected = Math.max(bytes, (this.#resultBytes.get(route) ?? 0) * KEPT);
+    if (expected >= SLOT_FROM) this.#resultBytes.set(route, padded(Math.round(expected)));
+    else this.#resultBytes.delete(route);
+  }
+
+  #giveBack(loan: number): void {
+    if (this.#lent.size === 0) return;
+    this.#lent.get(loan)?.enter('freed');
+    this.#lent.delete(loan);
   }
 }
 
-/** A worker's end. */
-export class WorkerSlots implements SlotChannel {
+/** The end of a child, which uses the slots that its parent lends it. */
+export class ChildSlots implements SlotChannel {
   readonly #file: SlotFile;
   readonly #onBytes: (count: number) => void;
-  /** The slots of batches that have not been answered. */
+  /** The slots of what has not been answered, by the number of the batch or the request. */
   readonly #rooms: Map<number, Extent> = new Map();
 
   /** @param onBytes called with the bytes of payloads that have been read, or are about to be written */
@@ -109,54 +164,71 @@ export class WorkerSlots implements SlotChannel {
     this.#onBytes = onBytes;
   }
 
-  outgoing(frame: Frame): Frame {
-    return frame.type === 'reply' && this.#rooms.size > 0 ? this.#reply(frame) : frame;
+  outgoing(frame: Frame): readonly Frame[] {
+    if (this.#rooms.size === 0) return [frame];
+    if (frame.type === 'reply') return [this.#reply(frame)];
+    return [frame.type === 'outcomes' ? this.#outcomes(frame) : frame];
   }
 
-  read(_batch: number, at: number, length: number): Uint8Array {
+  read(_loan: number, at: number | null, length: number): Uint8Array {
     this.#onBytes(length);
-    return readFrom(this.#file, at, length);
+    return readFrom(this.#file, at ?? 0, length);
   }
 
-  received(frame: Frame): void {
+  /** Gives the slots of cancelled requests back: a result that comes later travels in its frame. */
+  received(frame: Frame): Frame | null {
     if (frame.type === 'batch' && frame.room) this.#rooms.set(frame.batch, frame.room);
+    if (frame.type === 'submit' && frame.room) this.#rooms.set((frame.items[0] as WireItem).id, frame.room);
+    if (frame.type !== 'cancel' || this.#rooms.size === 0) return null;
+    const freed = frame.body.filter((id) => this.#rooms.delete(id));
+    return freed.length > 0 ? { type: 'freed', body: freed } : null;
   }
 
   #reply(frame: SlottedReply): Frame {
-    const room = this.#rooms.get(frame.batch);
-    if (!room) return frame;
-    this.#rooms.delete(frame.batch);
+    const places = this.#placed(frame.batch, frame.items);
+    return places ? { ...frame, places } : frame;
+  }
+
+  #outcomes(frame: SlottedOutcomes): Frame {
+    const places = new Map(frame.items.flatMap((item) => [...(this.#placed(item.id, [item]) ?? [])]));
+    return places.size > 0 ? { ...frame, places } : frame;
+  }
+
+  /** Writes what has room to the slot, which goes back with the frame. */
+  #placed(loan: number, items: readonly WireItem[]): SlotPlaces | null {
+    const room = this.#rooms.get(loan);
+    if (!room) return null;
+    this.#rooms.delete(loan);
     let left = room.bytes;
-    const fitting = frame.items.filter((item) => {
-      const bytes = isLarge(item) ? padded(item.payload.bytes.byteLength) : Number.POSITIVE_INFINITY;
+    const fitting = items.filter((item) => {
+      const bytes = isLarge(item) ? padded(byteLengthOf(item.payload)) : Number.POSITIVE_INFINITY;
       if (bytes > left) return false;
       left -= bytes;
       return true;
     });
-    if (fitting.length === 0) return frame;
+    if (fitting.length === 0) return null;
     this.#onBytes(room.bytes - left);
-    const places = placed(this.#file, fitting, room);
-    return places ? { ...frame, places } : frame;
+    return placed(this.#file, fitting, room);
   }
 }
 
 function isLarge({ payload }: WireItem): boolean {
-  return payload.bytes.byteLength >= SLOT_FROM;
+  return byteLengthOf(payload) >= SLOT_FROM;
 }
 
 function bytesOf(items: readonly WireItem[]): number {
-  return items.reduce((sum, { payload }) => sum + padded(payload.bytes.byteLength), 0);
+  return items.reduce((sum, { payload }) => sum + padded(byteLengthOf(payload)), 0);
 }
 
 /** Writes the payloads of the items to the beginning of a room. Returns their places, or null if there is no memory. */
 function placed(file: SlotFile, items: readonly WireItem[], { at }: Extent): SlotPlaces | null {
-  const payloads = items.map(({ payload }) => payload.bytes);
-  if (!file.write(payloads, at)) return null;
+  const parts = items.flatMap(({ payload }) => [...chunksOf(payload), padding(byteLengthOf(payload))]);
+  if (!file.write(parts, at)) return null;
   const places = new Map<WireItem, number>();
   let next = at;
   for (const item of items) {
     places.set(item, next);
-    next += padded(item.payload.bytes.byteLength);
+    next += padded(byteLengthOf(item.payload));
   }
   return places;
 }

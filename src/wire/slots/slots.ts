@@ -1,14 +1,15 @@
 /**
- * The slots of an engine: parts of its slot file, one for each batch that carries large payloads. The engine alone gives
- * them out and takes them back. A slot is the worker's from the batch until its reply has come or its process has ended,
- * so neither a deadline nor a cancelled request can let two of them have it.
+ * Slots are parts of a slot file: one for each request to an engine that is large, and one for each batch to a worker that
+ * has large payloads. Their owner, the process that made the file, alone gives them out and takes them back. A slot is the
+ * child's until it has answered, has said that a cancelled request needs it no more, or has ended, so neither a deadline
+ * nor a cancelled request can let two of them have it.
  *
- *   filling  the engine writes the inputs                    -> sent | freed (there was no memory for them)
- *   sent     the worker reads the inputs, writes its results -> held | freed (the worker has ended)
- *   held     the engine reads the results                    -> freed
+ *   filling  the owner writes the inputs                    -> sent | freed (there was no memory for them)
+ *   sent     the child reads the inputs, writes its results -> held | freed (it needs the slot no more, or has ended)
+ *   held     the owner reads the results                    -> freed
  *   freed    another slot may take its place
  */
-import type { Clock } from '../../core/clock.ts';
+import type { Clock, Timer } from '../../core/clock.ts';
 import type { SlotFile } from './slot-file.ts';
 
 export type SlotState = 'filling' | 'sent' | 'held' | 'freed';
@@ -66,6 +67,7 @@ export class Slots {
   /** Number of slots so far, and that at the last look for quiet; null: the file is empty. */
   #count = 0;
   #seen: number | null = null;
+  #looking: Timer | null = null;
 
   /** @param bytes most bytes of the file */
   constructor(file: SlotFile, bytes: number, clock: Clock) {
@@ -99,6 +101,12 @@ export class Slots {
     return new SharedSlot({ at: extent.at, bytes: needed }, (slot) => this.#putBack(slot));
   }
 
+  /** Closes the file. */
+  close(): void {
+    this.#looking?.cancel();
+    this.file.close();
+  }
+
   #putBack({ at, bytes }: Extent): void {
     this.#taken -= 1;
     const index = this.#free.findIndex((extent) => extent.at > at);
@@ -115,7 +123,7 @@ export class Slots {
   /** Empties the file when no slot has been taken for a while. */
   #look(): void {
     this.#seen = this.#count;
-    this.#clock.at(this.#clock.now() + IDLE_MS, () => {
+    this.#looking = this.#clock.at(this.#clock.now() + IDLE_MS, () => {
       if (this.#taken > 0 || this.#count !== this.#seen) {
         this.#look();
         return;

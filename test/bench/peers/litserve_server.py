@@ -1,5 +1,6 @@
 """The workloads of the benchmark on LitServe. Run with the name of a workload and a port."""
 
+import os
 import sys
 
 import litserve
@@ -33,8 +34,31 @@ class SumBatch(Sum):
         return output
 
 
+class Vectors(litserve.LitAPI):
+    def setup(self, device):
+        from known import MODELS
+
+        self.model = MODELS["vectors"](os.environ["MODEL"])
+
+    def decode_request(self, request):
+        return self.model.read(request)
+
+    def batch(self, inputs):
+        return inputs
+
+    def predict(self, batch):
+        return self.model.answer(batch)
+
+    def unbatch(self, output):
+        return output
+
+    def encode_response(self, output):
+        return output
+
+
 if __name__ == "__main__":
     workload, port = sys.argv[1], int(sys.argv[2])
-    api = SumBatch(max_batch_size=BATCH, batch_timeout=WAIT_S) if workload == "batch" else Sum()
+    batched = {"batch": SumBatch, "vectors": Vectors}.get(workload)
+    api = batched(max_batch_size=BATCH, batch_timeout=WAIT_S) if batched else Sum()
     server = litserve.LitServer(api, accelerator="cpu", workers_per_device=1)
     server.run(host="127.0.0.1", port=port, num_api_servers=1, generate_client_file=False, log_level="error")

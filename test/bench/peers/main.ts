@@ -9,9 +9,10 @@ import { writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { LOAD_GENERATOR, loadHttp } from '../http-load.ts';
-import { busyShare, interleave, medianOf, processCpu, residentMb } from '../measure.ts';
+import { busyShare, interleave, medianOf, ownMb, processCpu } from '../measure.ts';
 import { atLeast, atMost, type Budget, budgetTable, figure, ratio, renderTable, type Table } from '../report.ts';
 import { disturbances } from './disturbances.ts';
+import { ModelFolders } from './models.ts';
 import { pythonOfPeers, type Server, startLitServe, startMosec, startNodeHttp, startNodeRed } from './servers.ts';
 import { WORKLOADS, type WorkloadName } from './workloads.ts';
 
@@ -22,7 +23,7 @@ interface Figures {
   readonly p999: number;
   /** CPU of all processes of the server, in microseconds per request. The load generator does not count. */
   readonly cpu: number;
-  readonly residentMb: number;
+  readonly megabytes: number;
 }
 
 /** Rows of one workload, by the server's name. */
@@ -43,7 +44,7 @@ async function measure(server: Server, name: WorkloadName, seconds: number): Pro
   return {
     ...figures,
     cpu: (cpu() - before) / figures.answered,
-    residentMb: family.reduce((total, pid) => total + residentMb(pid), 0),
+    megabytes: family.reduce((total, pid) => total + ownMb(pid), 0),
   };
 }
 
@@ -61,7 +62,7 @@ function tableOf(name: WorkloadName, rows: Rows, versions: ReadonlyMap<string, s
       median(({ p99 }) => p99),
       median(({ p999 }) => p999),
       median(({ cpu }) => cpu),
-      median((each) => each.residentMb),
+      median(({ megabytes }) => megabytes),
     ];
   };
   return {
@@ -95,6 +96,15 @@ function budgetsOf(all: Readonly<Partial<Record<WorkloadName, Rows>>>): Budget[]
         of('batch', LISTENER, ({ cpu }) => cpu) / of('batch', MOSEC, ({ cpu }) => cpu),
         0.75,
       ),
+      ...[DRAWN, LISTENER].map((server) =>
+        atMost({
+          what: `${server}, batches, memory of Node-RED, engine and worker`,
+          value: of('batch', server, ({ megabytes }) => megabytes),
+          limit: 350,
+          unit: ' MB',
+          gates: false,
+        }),
+      ),
     ],
     single: () => [
       least('drawn endpoint, single items, against mosec', rate('single', DRAWN, MOSEC), 1.8),
@@ -115,6 +125,8 @@ function budgetsOf(all: Readonly<Partial<Record<WorkloadName, Rows>>>): Budget[]
         1,
       ),
     ],
+    vectors: () => [least('listener, vectors of texts, against mosec', rate('vectors', LISTENER, MOSEC), 1)],
+    detector: () => [least('listener, objects in pictures, against mosec', rate('detector', LISTENER, MOSEC), 1)],
     bytes: () => [least('listener, 150 KB, against mosec', rate('bytes', LISTENER, MOSEC), 0.8)],
   };
   return Object.keys(all).flatMap((name) => budgets[name as WorkloadName]?.() ?? []);
@@ -136,6 +148,8 @@ if (unknown.length > 0) {
 }
 /** V8 compiles the code of an endpoint in its first seconds under load. */
 const WARM_UP_SECONDS = 3;
+/** How much longer the rounds of the workloads with models are. */
+const MODEL_ROUNDS = 3;
 const { rounds, seconds } = options.quick ? { rounds: 2, seconds: 2 } : { rounds: 5, seconds: 4 };
 
 const python = pythonOfPeers();
@@ -146,17 +160,20 @@ const head = [
 ];
 console.log(`${head.join('\n')}\n`);
 
-const nodeRed = await startNodeRed();
+const models = new ModelFolders();
+const nodeRed = await startNodeRed(names, models);
 const tables: Table[] = [];
 const budgets: Budget[] = [];
 const results: Partial<Record<WorkloadName, Rows>> = {};
 try {
   for (const name of names) {
     // Peers run only in their own rounds: LitServe takes CPU even when it has nothing to do.
-    const peers = [await startMosec(python, name)];
+    const model = name === 'vectors' || name === 'detector' ? models.of(name) : '';
+    const peers = [await startMosec(python, name, model)];
     try {
       if (name === 'batch') peers.push(await startNodeHttp());
-      if (name === 'batch' || name === 'single') peers.push(await startLitServe(python, name));
+      if (name === 'batch' || name === 'single' || name === 'vectors')
+        peers.push(await startLitServe(python, name, model));
       const servers = [...peers, ...nodeRed.servers].filter(({ urls }) => urls[name] !== undefined);
       const alone = async (server: Server, length: number): Promise<Figures> => {
         server.resume();
@@ -168,7 +185,9 @@ try {
       };
       for (const server of peers) server.pause();
       for (const server of servers) await alone(server, WARM_UP_SECONDS);
-      const subjects = servers.map((server) => [server.name, () => alone(server, seconds)] as const);
+      // A batch of a model takes a second on a busy machine, and a round begins and ends with a part of one.
+      const length = model === '' ? seconds : MODEL_ROUNDS * seconds;
+      const subjects = servers.map((server) => [server.name, () => alone(server, length)] as const);
       results[name] = await interleave(rounds, Object.fromEntries(subjects));
       const versions = new Map(servers.map(({ name: server, version }) => [server, version]));
       tables.push(tableOf(name, results[name], versions));
@@ -186,6 +205,7 @@ try {
   }
 } finally {
   await nodeRed.red.end();
+  models.remove();
 }
 console.log(renderTable(budgetTable(budgets)));
 if (options.json) writeFileSync(options.json, `${JSON.stringify({ head, results, tables, budgets }, null, 2)}\n`);

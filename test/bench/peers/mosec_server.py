@@ -1,5 +1,6 @@
 """The workloads of the benchmark on mosec. Run with the name of a workload, then mosec's own options."""
 
+import os
 import sys
 
 from mosec import Server, Worker
@@ -31,6 +32,20 @@ class Length(Worker):
         return {"bytes": len(data)}
 
 
+class Known(Worker):
+    def __init__(self):
+        # Only these workloads need its packages.
+        from known import MODELS
+
+        self.model = MODELS[os.environ["WORKLOAD"]](os.environ["MODEL"])
+
+    def deserialize(self, data):
+        return data if os.environ["WORKLOAD"] == "detector" else super().deserialize(data)
+
+    def forward(self, data):
+        return self.model.answer([self.model.read(one) for one in data])
+
+
 def main():
     workload = sys.argv.pop(1)
     server = Server()
@@ -41,6 +56,8 @@ def main():
         server.append_worker(Sum, num=1)
     elif workload == "bytes":
         server.append_worker(Length, num=1)
+    elif workload in ("vectors", "detector"):
+        server.append_worker(Known, num=1, max_batch_size=BATCH, max_wait_time=WAIT_MS, env=[{"WORKLOAD": workload}])
     else:
         server.append_worker(SumBatch, num=1, max_batch_size=BATCH, max_wait_time=WAIT_MS)
     server.run()

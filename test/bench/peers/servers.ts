@@ -10,6 +10,7 @@ import { NodeRedProcess } from '../../fixtures/node-red-process.ts';
 import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { functionNode, httpPair } from '../flows.ts';
+import type { ModelFolders } from './models.ts';
 import { pipeline, SUM_OF_PAYLOAD, WORKLOADS, type WorkloadName } from './workloads.ts';
 
 export interface Server {
@@ -28,7 +29,11 @@ export interface Server {
 const FOLDER = join(repositoryRoot, 'test', 'bench', 'peers');
 /** Outside of the product's dependencies; ignored by git. */
 const ENVIRONMENT = join(repositoryRoot, '.peers');
-const PACKAGES = { mosec: '0.9.8', litserve: '0.2.19' } as const;
+const PACKAGES = {
+  ...{ mosec: '0.9.8', litserve: '0.2.19' },
+  // Of the workloads with models.
+  ...{ onnxruntime: '1.32.0', tokenizers: '0.23.3', numpy: '2.4.6', pillow: '13.0.0' },
+} as const;
 const READY_MS = 60_000;
 
 /** Returns a Python that has the peers' packages, and installs them on the first use. */
@@ -42,7 +47,7 @@ export function pythonOfPeers(): string {
     .map((version) => `'${version}'`)
     .join(', ')}]`;
   if (spawnSync(python, ['-c', check], { stdio: 'ignore' }).status !== 0) {
-    console.error(`Installing ${wanted.join(' and ')} into ${ENVIRONMENT} (once) ...`);
+    console.error(`Installing ${wanted.join(', ')} into ${ENVIRONMENT} (once) ...`);
     must(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...wanted]);
   }
   return python;
@@ -54,7 +59,7 @@ function must(command: string, args: readonly string[]): void {
 }
 
 /** One process per workload, because mosec and LitServe configure batching for the whole server. */
-export async function startMosec(python: string, workload: WorkloadName): Promise<Server> {
+export async function startMosec(python: string, workload: WorkloadName, model: string): Promise<Server> {
   const port = await freePort();
   const options = ['--address', '127.0.0.1', '--port', String(port), '--log-level', 'error'];
   const program = [
@@ -62,13 +67,21 @@ export async function startMosec(python: string, workload: WorkloadName): Promis
     workload === 'python' || workload === 'schema' ? 'batch' : workload,
     ...options,
   ];
-  return runProgram('mosec', PACKAGES.mosec, python, program, workload, `http://127.0.0.1:${port}/inference`);
+  return runProgram('mosec', PACKAGES.mosec, python, program, workload, `http://127.0.0.1:${port}/inference`, model);
 }
 
-export async function startLitServe(python: string, workload: WorkloadName): Promise<Server> {
+export async function startLitServe(python: string, workload: WorkloadName, model: string): Promise<Server> {
   const port = await freePort();
   const program = [join(FOLDER, 'litserve_server.py'), workload, String(port)];
-  return runProgram('LitServe', PACKAGES.litserve, python, program, workload, `http://127.0.0.1:${port}/predict`);
+  return runProgram(
+    'LitServe',
+    PACKAGES.litserve,
+    python,
+    program,
+    workload,
+    `http://127.0.0.1:${port}/predict`,
+    model,
+  );
 }
 
 /** A server without any framework around it: what HTTP itself costs in Node.js. */
@@ -86,9 +99,11 @@ async function runProgram(
   args: readonly string[],
   workload: WorkloadName,
   url: string,
+  model = '',
 ): Promise<Server> {
   // A separate group: mosec's workers must not outlive their parent.
-  const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: true });
+  const env = { ...process.env, MODEL: model };
+  const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: true, env });
   let complaints = '';
   child.stderr.on('data', (chunk) => {
     complaints = `${complaints}${chunk}`.slice(-2000);
@@ -142,10 +157,8 @@ export interface NodeReds {
   readonly servers: readonly Server[];
 }
 
-const DRAWN: readonly WorkloadName[] = ['batch', 'single', 'two', 'python', 'schema', 'lone', 'bytes'];
-
 /** Draws a flow without a pipeline, drawn endpoints, and endpoints of the engine's listener. */
-export async function startNodeRed(): Promise<NodeReds> {
+export async function startNodeRed(workloads: readonly WorkloadName[], models: ModelFolders): Promise<NodeReds> {
   const listen = `127.0.0.1:${await freePort()}`;
   const flows: FlowNode[] = [
     { id: 'bench', type: 'tab', label: 'bench' },
@@ -154,8 +167,9 @@ export async function startNodeRed(): Promise<NodeReds> {
     ...httpPair('noop', 'noop-out'),
     ...httpPair('function', 'function-node'),
     functionNode('function-node', 'function-out', `msg.payload = { sum: ${SUM_OF_PAYLOAD} };\nreturn msg;`),
-    ...DRAWN.flatMap((workload) => pipeline(`drawn-${workload}`, workload, 'runtime-drawn')),
-    ...DRAWN.flatMap((workload) => pipeline(`listener-${workload}`, workload, 'runtime-listener')),
+    ...['drawn', 'listener'].flatMap((way) =>
+      workloads.flatMap((workload) => pipeline(`${way}-${workload}`, workload, `runtime-${way}`, models)),
+    ),
   ];
   const red = await NodeRedProcess.start(flows);
   const server = (name: string, urls: Server['urls'], runtime?: string): Server => ({
@@ -169,7 +183,7 @@ export async function startNodeRed(): Promise<NodeReds> {
     stop: async () => {},
   });
   const paths = (origin: string, prefix: string): Server['urls'] =>
-    Object.fromEntries(DRAWN.map((workload) => [workload, `${origin}/${prefix}-${workload}`]));
+    Object.fromEntries(workloads.map((workload) => [workload, `${origin}/${prefix}-${workload}`]));
   return {
     red,
     flows,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { FlowNode } from '../../fixtures/node-red.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { batcher, httpPair, node, stage } from '../flows.ts';
+import { type ModelFolders, picture, TASKS_OF_MODELS } from './models.ts';
 
 const READING = JSON.stringify({
   sensor: 'press-7',
@@ -53,6 +54,16 @@ export const WORKLOADS = {
     contentType: 'application/octet-stream',
     connections: 32,
   },
+  vectors: {
+    ...json('vectors of texts of 26 words by a model of the size of MiniLM, batches of 32, 64 connections'),
+    body: JSON.stringify({ text: 'the red bird is in the photo of anna '.repeat(3).slice(0, -9) }),
+  },
+  detector: {
+    title: 'objects in pictures of 320x240, 200 KB, batches of 32, 64 connections',
+    body: await picture(),
+    contentType: 'application/octet-stream',
+    connections: 64,
+  },
 } as const satisfies Record<string, Workload>;
 
 export type WorkloadName = keyof typeof WORKLOADS;
@@ -62,7 +73,7 @@ export const SUM_OF_INPUT: string = `input.values.${SUM}`;
 export const SUM_OF_PAYLOAD: string = `msg.payload.values.${SUM}`;
 
 /** Draws a workload's pipeline behind `POST /<path>`, on a runtime. */
-export function pipeline(path: string, workload: WorkloadName, runtime: string): FlowNode[] {
+export function pipeline(path: string, workload: WorkloadName, runtime: string, models: ModelFolders): FlowNode[] {
   const [first, last, out] = [`${path}-first`, `${path}-last`, `${path}-out`];
   const sum = `return { sum: ${SUM_OF_INPUT} };`;
   const own = { runtime };
@@ -84,6 +95,12 @@ export function pipeline(path: string, workload: WorkloadName, runtime: string):
       const program = join(repositoryRoot, 'test/bench/peers/sum.py');
       const inputSchema = workload === 'schema' ? SCHEMA : '';
       const properties = { name: last, runtime, source: 'python', path: program, predict: 'batch', inputSchema };
+      return [...httpPair(path, `${path}-batcher`), ...batched(node(last, 'modelet-stage', [out], properties))];
+    }
+    case 'vectors':
+    case 'detector': {
+      const known = { source: 'task', task: TASKS_OF_MODELS[workload], model: models.of(workload) };
+      const properties = { name: last, runtime, ...known, init: JSON.stringify({ threads: 1 }) };
       return [...httpPair(path, `${path}-batcher`), ...batched(node(last, 'modelet-stage', [out], properties))];
     }
     case 'bytes':

@@ -35,10 +35,13 @@ test('the sidebar shows stages, workers and rates while requests come', async ()
         'the curve has several points',
         async () => ((await line.getAttribute('d')) ?? '').split('L').length > 3,
       );
+      await until(
+        'the last 20 requests are there',
+        async () => (await sidebar.root.locator('.modelet-sb-request').count()) === 20,
+      );
     });
     const pids = (await stageNow('first')).workers.map(({ pid }) => pid);
     assert.deepEqual(await sidebar.pidsOf('first'), pids);
-    assert.equal(await sidebar.root.locator('.modelet-sb-request').count(), 20);
     await sidebar.root.getByText(/event loop: \d+ % busy/).waitFor();
     await sidebar.root.getByText(/^\d+ % of their time: /).waitFor();
     assert.doesNotMatch(await sidebar.root.innerHTML(), /other nodes/, 'the load is its own');

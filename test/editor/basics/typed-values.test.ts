@@ -93,6 +93,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     path: 'models/classify.py',
     watch: true,
     python: 'python3.12',
+    preload: true,
   },
   'modelet-batcher': {
     ...{ name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },

@@ -94,5 +94,10 @@ test('new code that does not start: the verdict is not good while the old code a
     await sidebar.verdict(/^double: the new code does not start, so the old code answers: .*Unexpected token/, 'error');
     await editor.waitForDebug(/does not start: double: Predict:1: Unexpected token ';'/);
     assert.equal(await (await session.nodeRed.post('/double', { n: 4 })).json(), 8);
+
+    await editor.open('double');
+    await editor.openTab('modelet-stage-live');
+    await editor.page.locator('#modelet-stage-error', { hasText: "double: Predict:1: Unexpected token ';'" }).waitFor();
+    await editor.cancel();
   });
 });

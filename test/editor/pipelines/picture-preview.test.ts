@@ -1,8 +1,8 @@
 /** Pictures are drawn below their node on the canvas and in the sidebar, while a user sees them. */
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { jpeg } from '../../fixtures/jpeg.ts';
 import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { UPDATES_PICTURES } from '../picture.ts';
@@ -11,19 +11,14 @@ import { SidebarPage } from '../sidebar-page.ts';
 
 const session = sharedSession();
 
-interface Jpeg {
-  encode(picture: object, quality: number): { readonly data: Buffer };
-}
-
 /** A picture in which blue becomes green from left to right. */
-function jpeg(width: number, height: number): Buffer {
-  const data = Buffer.alloc(width * height * 4);
-  for (let at = 0; at < width * height; at += 1) {
-    const part = Math.round((200 * (at % width)) / width);
-    data.set([40, part, 200 - part, 255], at * 4);
-  }
-  return (createRequire(import.meta.url)('jpeg-js') as Jpeg).encode({ data, width, height }, 90).data;
-}
+const blueToGreen = (width: number, height: number): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(
+    jpeg(width, height, (x) => {
+      const part = Math.round(200 * x);
+      return [40, part, 200 - part];
+    }),
+  );
 
 const FOUND = [
   { label: 'person', score: 0.97, box: { xmin: 60, ymin: 90, xmax: 240, ymax: 420 } },
@@ -54,7 +49,7 @@ test('a picture with boxes is drawn below its node and in the sidebar', async ()
       const headers = { 'Content-Type': 'image/jpeg' };
       await (await fetch(`${session.nodeRed.url}/picture`, { method: 'POST', headers, body })).text();
     };
-    await post(new Uint8Array(jpeg(640, 480)));
+    await post(blueToGreen(640, 480));
     const picture = editor.node('view').locator('image.modelet-picture');
     await picture.waitFor();
     assert.deepEqual([await picture.getAttribute('width'), await picture.getAttribute('height')], ['240', '180']);
@@ -64,11 +59,11 @@ test('a picture with boxes is drawn below its node and in the sidebar', async ()
     await SidebarPage.show(editor);
     const figure = page.locator('.modelet-sb-picture-of');
     await figure.getByRole('img', { name: 'door' }).waitFor();
-    await post(new Uint8Array(jpeg(320, 80)));
+    await post(blueToGreen(320, 80));
     await until('the new picture', async () => (await picture.getAttribute('height')) === '60');
     assert.notEqual(await picture.getAttribute('href'), first);
     if (UPDATES_PICTURES) {
-      await post(new Uint8Array(jpeg(640, 480)));
+      await post(blueToGreen(640, 480));
       await until('the first picture again', async () => (await picture.getAttribute('height')) === '180');
       await page.screenshot({ path: join(repositoryRoot, 'test-results', 'dialogs', 'modelet-view-canvas.png') });
     }

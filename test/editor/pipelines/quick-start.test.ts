@@ -187,17 +187,12 @@ async function axeViolations(): Promise<string[]> {
 test("a stage of one's own answers over HTTP after at most four clicks and one line of code", async () => {
   const { nodeRed } = session;
   await session.inEditor(flow, async (editor) => {
-    await editor.page.evaluate(() => {
-      globalThis.clicks = 0;
-      let last: object | null = null;
-      // A double-click is one. Chromium does not know it as such if the machine is slow between its halves.
-      const count = ({ target }: { target: object | null }) => {
-        globalThis.clicks += target === last ? 0 : 1;
-        last = target;
-      };
-      globalThis.addEventListener('mousedown', count, { capture: true });
-    });
     await editor.open(idOf('modelet-stage', 'mine'));
+    await editor.page.evaluate(() => {
+      // The double click is one, however often a slow machine needed to try it.
+      globalThis.clicks = 1;
+      globalThis.addEventListener('mousedown', () => (globalThis.clicks += 1), { capture: true });
+    });
     await editor.page.locator('#modelet-stage-code-editor .view-lines').click();
     await editor.page.keyboard.press('ControlOrMeta+a');
     await editor.page.keyboard.insertText('return { words: input.text.split(" ").length };');
@@ -208,6 +203,6 @@ test("a stage of one's own answers over HTTP after at most four clicks and one l
       return (await response.text()) === '{"words":5}';
     });
     const clicks = await editor.page.evaluate(() => globalThis.clicks);
-    assert.ok(clicks > 0 && clicks <= MOST_CLICKS, `${clicks} clicks`);
+    assert.ok(clicks > 1 && clicks <= MOST_CLICKS, `${clicks} clicks`);
   });
 });

@@ -111,6 +111,17 @@ describe('an answer of Prometheus', () => {
     assert.ok((await sampleFrom(asking)).at >= before);
   });
 
+  test('a number that very many series give is as old as the oldest of them', async (t) => {
+    // One without a time says nothing of the age.
+    const times = ['990.5', ...Array.from({ length: 200_000 }, () => '1000'), 'NaN'];
+    const series = times.map((value) => ({ metric: {}, value: [1000.5, value] }));
+    const answers = [vector('0.5'), success('vector', series)];
+    const asking = await prometheus(t, (request, response) => answer(answers.shift())(request, response));
+    const before = SERVICES.clock.now();
+    const { at } = await sampleFrom(asking);
+    assert.ok(at >= before - 10_000 && at <= SERVICES.clock.now() - 10_000);
+  });
+
   test('there is no sample if the query for its age gets no answer', async (t) => {
     let questions = 0;
     const asking = await prometheus(t, (request, response) => {

@@ -19,9 +19,11 @@ import {
 } from '../../fixtures/flow.ts';
 import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
-import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../../fixtures/python.ts';
+import { pythonWith } from '../../fixtures/python.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { assertValid, at, bodySchema, contentOf, operation } from '../../openapi/api.ts';
+
+const [JSONSCHEMA, WITHOUT_JSONSCHEMA] = pythonWith('jsonschema');
 
 const ADMIN = '/admin/modelets/openapi.json';
 const PUBLIC = '/api/ops/openapi.json';

@@ -12,8 +12,10 @@ import { CALLERS, FORMS, type Form, post, TYPES, typeOf } from '../../fixtures/c
 import { endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { type NodeRed, useNodeRed } from '../../fixtures/node-red.ts';
 import { doubling, writeModel } from '../../fixtures/onnx.ts';
-import { PANDAS, WITHOUT_PANDAS } from '../../fixtures/python.ts';
+import { pythonWith } from '../../fixtures/python.ts';
 import { EPOCH, Fails, FORM_ROWS, LARGE, LARGE_TEXT, tensor } from '../../fixtures/value-forms.ts';
+
+const [PANDAS, WITHOUT_PANDAS] = pythonWith('pandas', 'pydantic');
 
 const JAVASCRIPT = "export default ({ give }) => (0, eval)('(' + give + ')');";
 const PYTHON = `

@@ -35,7 +35,7 @@ const PYTHON: Language = {
   file: 'model.py',
   code: (version) => `def predict(input):\n    return {"version": ${version}, "input": input}\n`,
   broken: 'def predict(input):\n',
-  why: /^new code fails: (?:model\.py:\d|expected an indent|unexpected EOF)/,
+  why: /^new code fails: line \d+: (?:expected an indent|unexpected EOF)/,
 };
 
 describe('hot edits', () => {

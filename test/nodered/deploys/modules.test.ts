@@ -113,7 +113,10 @@ describe('a stage of an npm module', () => {
     assert.match(badge, /^does not start: the module unlisted is not/);
     const { error } = (await triple(1)) as { error: { code: string; message: string } };
     assert.equal(error.code, 'stage_unavailable');
-    assert.match(error.message, /not installed: run "npm install unlisted" in .*externalModules/);
+    assert.match(
+      error.message,
+      /not installed: run "npm install unlisted" in .* deploy the stage from its dialog: .*externalModules/,
+    );
     assert.deepEqual(asked, []);
   });
 });
@@ -157,7 +160,7 @@ describe('inline code with modules', () => {
       });
     await nodeRed.deploy(flow({ libs }, code));
     const first = await answer('undefined');
-    await nodeRed.deploy(flow({ libs }, code));
+    await nodeRed.deployReady(flow({ libs }, code));
     assert.deepEqual(await answer('undefined'), first);
     await nodeRed.deploy(flow({ libs: [...libs, { var: 'os', module: 'os' }] }, code));
     assert.notEqual((await answer('object')).pid, first.pid);

@@ -119,7 +119,7 @@ describe('the engine gathers all branches as the flow does', () => {
 });
 
 describe('the engine gathers some of the branches as the flow does', () => {
-  sameBothWays(ensemble({ partial: 'keep', timeoutMs: '1500' }, false), 'gather', 'fork', {
+  sameBothWays(ensemble({ partial: 'keep', timeoutMs: '3000' }, false), 'gather', 'fork', {
     'one fails': { orders: { a: 'fail' } },
     'all fail': { orders: { a: 'fail', b2: 'fail later', c: 'fail later' } },
     'the stage in front fails': { orders: { front: 'fail' } },

@@ -7,7 +7,9 @@ import { after, describe, test } from 'node:test';
 import { post, read, TYPES, typeOf } from '../../fixtures/callers.ts';
 import { endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { useNodeRed } from '../../fixtures/node-red.ts';
-import { NUMPY, WITHOUT_NUMPY } from '../../fixtures/python.ts';
+import { pythonWith } from '../../fixtures/python.ts';
+
+const [NUMPY, WITHOUT_NUMPY] = pythonWith('numpy');
 
 const GIVE = `
 const handle = new (class Session { #pointer = 1; run() { return this.#pointer; } })();

@@ -55,7 +55,7 @@ test('a port that is in use turns the badges red, and the stages serve Node-RED'
   await red.deploy(flows({ listen: `127.0.0.1:${port}` }));
   await until('the badge says so', () => {
     const { fill, text } = red.badges.get('double') ?? {};
-    return fill === 'red' && text === 'cannot listen: EADDRINUSE';
+    return fill === 'red' && text === `cannot listen: port ${port} is in use`;
   });
   const said = `cannot listen at 127.0.0.1:${port}: port ${port} is in use (EADDRINUSE)`;
   assert.ok(red.logs.some((line) => line.includes(said)));
@@ -84,7 +84,11 @@ test('a tls-config node turns the listener to HTTPS, and a deploy can change its
   const tls: FlowNode = { id: 'tls', type: 'tls-config', name: '', key, cert, ca: '', verifyservercert: false };
   const listening = flows({ listen: 'localhost:0', tls: 'tls' }, [tls]);
   await red.deployReady(listening);
-  const url = await engineUrl(red);
+  // The last report may still be about the listener of the test before.
+  const url = await until('it listens with TLS', async () => {
+    const found = await engineUrl(red);
+    return found.startsWith('https:') && found;
+  });
   assert.match(url, /^https:\/\/localhost:\d+$/);
   const ask = async (): Promise<string> => {
     const headers = { 'Content-Type': 'application/json' };

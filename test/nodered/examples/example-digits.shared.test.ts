@@ -9,8 +9,10 @@ import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
 import { linkModule } from '../../fixtures/link-module.ts';
 import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
-import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../../fixtures/python.ts';
+import { pythonWith, WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
+
+const [NUMPY, WITHOUT_NUMPY] = pythonWith('numpy');
 
 const folder = join(repositoryRoot, 'examples');
 const assets = join(repositoryRoot, 'assets');

@@ -154,6 +154,16 @@ describe('examples: asynchronous endpoint', { skip: NO_SQLITE }, () => {
     assert.deepEqual(result, { id, state: 'done', result: { words: 6 } });
   });
 
+  test('shows below "accepted" that the job of its button is on disk', async () => {
+    const flow = await readExample('Asynchronous endpoint');
+    const [button = '', accepted = ''] = ['a text', 'accepted'].map(
+      (wanted) => flow.find(({ name }) => name === wanted)?.id,
+    );
+    await red.press(button);
+    await until('it shows it', () => red.badges.get(accepted)?.text);
+    assert.equal(red.badges.get(accepted)?.text, 'pending');
+  });
+
   test('answers 422 for invalid work, and 410 for work that was cancelled before it began', async () => {
     const ids: string[] = [];
     for (const text of ['one', 'two', 'three', '']) {

@@ -30,6 +30,11 @@ const MESSAGES: readonly (readonly [what: string, msg: object, end: LeaseEnd])[]
     { ...answered, statusCode: 429, headers: { 'retry-after': 'soon' } },
     { kind: 'refused', retryAfterMs: 0 },
   ],
+  [
+    'Retry-After of a thousand years',
+    { ...answered, statusCode: 429, headers: { 'retry-after': '31536000000' } },
+    { kind: 'refused', retryAfterMs: 3_600_000 },
+  ],
   ['a status that the flow has set itself', { statusCode: 503 }, { kind: 'done' }],
   ['no answer', { statusCode: 'ECONNREFUSED' }, { kind: 'failed' }],
   ['an error of any node', { error: { message: 'no', source: { id: 'n' } } }, { kind: 'failed' }],

@@ -395,5 +395,12 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS }, () => {
     );
     assert.ok(answers.every(({ count }) => count === 9592));
     assert.equal(new Set(answers.map(({ engine }) => engine)).size, 2);
+
+    const called = (name: string): string => flow.find((node) => node['name'] === name)?.id ?? '';
+    const shown = red.inputs(called('result'));
+    await red.press(called('8 requests'));
+    await until('the button shows eight results', () => shown.length === 8);
+    assert.ok(shown.every(({ payload }) => (payload as { count: number }).count === 17_984));
+    assert.ok(!red.logs.some((line) => line.includes('No response object')));
   });
 });

@@ -192,7 +192,7 @@ describe('branches: the items of a list', () => {
 
 describe('branches: not all of them', () => {
   test('with partial results, the message says which failed and which did not come, and why', async () => {
-    const { results } = await deploy('keeps', { partial: 'keep', timeoutMs: '1000' });
+    const { results } = await deploy('keeps', { partial: 'keep', timeoutMs: '3000' });
     sendAll(red, 'fan', [{ n: 1, b: 'fail', c: 'hold' }]);
     const [msg] = await arrived(results, 1);
     await gate.open();

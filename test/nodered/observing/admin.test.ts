@@ -1,7 +1,7 @@
 /** The admin routes of the pipeline are for those who may read, and say what a dialog asks. */
-
 import assert from 'node:assert/strict';
-import { copyFileSync, symlinkSync } from 'node:fs';
+import fs, { copyFileSync, symlinkSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join, relative } from 'node:path';
 import { describe, test } from 'node:test';
 import type { View } from '../../../src/observe/views/view.ts';
@@ -107,6 +107,18 @@ async function deploy(flows: readonly FlowNode[]): Promise<void> {
   assert.equal(response.status, 200);
   await started;
 }
+
+test('the dashboard has the labels of the dialogs in its language, with which faults of settings begin', async (t) => {
+  const said = await (await get('/admin/modelets/dashboard/said/zh-CN.json')).json();
+  const { 'HTTP timeout': label, ...sentences } = said as Record<string, string>;
+  assert.equal(label, 'HTTP 时限');
+  assert.ok(Object.keys(sentences).length > 300);
+  const reads = t.mock.method(fs, 'readFileSync');
+  syncBuiltinESMExports();
+  for (const file of ['zh-CN.json', 'en-US.json', 'zz-ZZ.json', '..%2F..%2Fpackage.json'])
+    assert.equal((await get(`/admin/modelets/dashboard/said/${file}`)).status, file === 'zh-CN.json' ? 200 : 404, file);
+  assert.ok(!reads.mock.calls.some(({ arguments: [file] }) => String(file).endsWith('zh-CN.json')), 'read once');
+});
 
 describe('admin routes: permissions', () => {
   for (const route of ROUTES) {

@@ -1,7 +1,7 @@
 /** A badge begins with what is wrong or what to do, and ends before the next node of its row. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { headline, LONGEST_BADGE } from '../../../src/observe/views/words.ts';
+import { headline, LONGEST_BADGE, stageWords } from '../../../src/observe/views/words.ts';
 import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { type FlowNode, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -14,7 +14,13 @@ const MESSAGES: readonly (readonly [message: string, badge: string])[] = [
   ['cpus: the environment variable PINS is not set', 'cpus: ${PINS} is not set'],
   ['the module gone is not installed: run "npm install gone" in /data', 'the module gone is not installed'],
   ["SyntaxError: Unexpected token '}'", "Unexpected token '}'"],
+  ["KeyError: 'table'", "KeyError: 'table'"],
   ["classify: Predict:12: Unexpected token '}'", "line 12: Unexpected token '}'"],
+  [
+    'classify: On Start:1: Cannot use import statement outside a module',
+    'On Start:1: Cannot use import statement out\u2026',
+  ],
+  ['invalid syntax (bad.py, line 2)', 'line 2: invalid syntax'],
   ['the stage behind it cannot be used: no file /a/b.js', 'the stage behind it cannot be used'],
   ["Error: ENOENT: no such file, open '/srv/models/a.bin'\n    at open", "ENOENT: no such file, open 'a.bin'"],
   ['closed: sample 7.2 s old, older than 5 s', 'closed: sample 7.2 s old, older than 5 s'],
@@ -36,6 +42,26 @@ describe('the first words of a message', () => {
       assert.ok(shown.length <= LONGEST_BADGE, `${part}: ${shown.length}`);
     }
   });
+});
+
+test('a stage that sleeps says that its new code does not start', () => {
+  const scaling = { min: 0, max: 4, wanted: 0, asleep: true, change: null };
+  const rest = {
+    busy: 0,
+    concurrency: 1,
+    ready: 0,
+    queue: 0,
+    workers: [],
+    circuit: 'closed',
+    pinWarnings: [],
+  } as const;
+  const words = (successorError: string | null): string =>
+    stageWords(
+      { ...rest, doesNotStart: false, scaling, successorError },
+      { refuses: null, engine: { state: 'ready', error: null } },
+    ).whole;
+  assert.equal(words(null), 'asleep');
+  assert.equal(words('no weights'), 'new code fails: no weights');
 });
 
 describe('badges', () => {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RuntimeInterval } from '../../../src/observe/views/interval.ts';
-import { batcher, dispatchGate, endpoint, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { batcher, dispatchGate, endpoint, httpIn, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
 
@@ -201,6 +201,18 @@ describe('pipeline metrics', () => {
     const [gone, kept] = [outputs('m'), outputs('k')];
     await more(kept.all, 5);
     assert.deepEqual([all.length, gone.all.length], [before, 0]);
+  });
+
+  test('tells what is wrong with the endpoints and gates of its runtime, not with those of others', async () => {
+    const wrong = [httpIn('twice', '/other', 'other'), dispatchGate('shut', 'other', [], { runtime: 'second' })];
+    const watched = ['runtime', 'second'].flatMap((runtime) => metrics(`of ${runtime}`, { runtime }));
+    await nodeRed.deploy([TAB, ...pipeline, ...second, ...wrong, ...watched]);
+    nodeRed.send('shut', { gate: 'close' });
+    const [first, other] = [outputs('of runtime').all, outputs('of second').all];
+    const text = (messages: readonly Message[]): string => interval(messages.at(-1))?.verdict.text ?? '';
+    await until('the second one tells', () => /^POST \/other is the address of two HTTP-in nodes/.test(text(other)));
+    await more(first);
+    assert.doesNotMatch(text(first), /other|shut/);
   });
 
   test('cannot be used with an invalid interval, and says why', async () => {

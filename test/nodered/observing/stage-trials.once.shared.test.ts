@@ -192,6 +192,21 @@ describe('testing a stage', () => {
     assert.match(stack, /tried\.py", line 3/);
   });
 
+  test('a preload that leaves a thread does not pass, as it would not when deployed', {
+    skip: WITHOUT_PYTHON,
+  }, async () => {
+    const path = join(red.userDir, 'preloads.py');
+    const run = 'threading.Thread(target=time.sleep, args=(600,), name="reader", daemon=True).start()';
+    const preloading = (body: string): Promise<void> =>
+      writeFile(path, `import threading, time\ndef preload(): ${body}\ndef predict(input): return input\n`);
+    await preloading('pass');
+    assert.equal((await tried({ source: 'python', path, preload: true }, 4)).result, '4');
+    await preloading(run);
+    assert.equal((await tried({ source: 'python', path }, 4)).result, '4');
+    const { message } = await failed({ source: 'python', path, preload: true }, 4);
+    assert.match(message, /^does not start: threads run after preload, .* \(reader\): start them in setup/);
+  });
+
   test('an endless loop ends at the run limit, a full memory and a crash at once, and nothing is left', async () => {
     const before = workers();
     const loop = await failed({ code: 'for (;;);', runTimeoutMs: 200 }, 1);

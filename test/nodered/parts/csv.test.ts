@@ -1,9 +1,15 @@
-/** Tables in CSV, in pieces of every length: the pieces never change the rows. */
+/** Tables in CSV, in pieces of every length: the pieces never change the rows. And the files of rows: each is closed. */
 import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import type { NodeAPI } from 'node-red';
 import { isModeletError } from '../../../src/core/errors.ts';
 import { csvRows, LONGEST_ROW } from '../../../src/http/rows/csv.ts';
+import { feedItems } from '../../../src/node-red/feed/feed-source.ts';
+import { until } from '../../fixtures/polling.ts';
 
 async function read(text: string, pieces = [text.length]): Promise<unknown[]> {
   const chunks: string[] = [];
@@ -85,4 +91,23 @@ test('a row that does not end is refused before it takes the memory', async () =
 test('many columns of one name are named in time', async () => {
   const [row] = await read(`${'a,'.repeat(100_000)}a\n${'1,'.repeat(100_000)}1`);
   assert.equal(Object.keys(row as object).length, 100_001);
+});
+
+test('a file that is not read to its end does not stay open', { skip: process.platform !== 'linux' }, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-test-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const filename = join(folder, 'rows');
+  writeFileSync(filename, '{"a":1}\n'.repeat(100_000));
+  const areOpen = (): number =>
+    readdirSync('/proc/self/fd').filter((fd) => {
+      const path = `/proc/self/fd/${fd}`;
+      return existsSync(path) && readlinkSync(path) === filename;
+    }).length;
+  for (const from of ['lines', 'jsonl', 'csv'] as const) {
+    for await (const { last } of feedItems({ settings: {} } as NodeAPI, { filename }, from)) {
+      assert.deepEqual([last, areOpen()], [false, 1]);
+      break;
+    }
+    await until('it is closed', () => areOpen() === 0);
+  }
 });

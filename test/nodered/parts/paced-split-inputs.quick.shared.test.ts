@@ -112,6 +112,23 @@ describe('arrays', () => {
     assert.equal(out.length, 0);
   });
 
+  test('whose items go to a paced split that cannot be used settle as failures, so the others follow', async () => {
+    await red.deployReady([
+      TAB,
+      runtime(),
+      feed('feed', 'inner', { window: '1' }),
+      feed('inner', 'stage', { window: 'no number' }),
+      stage('stage', 'return input;', 'out'),
+      catchNode('catch', 'failed'),
+      completeNode('complete', ['feed'], 'done'),
+      ...['out', 'failed', 'done'].map(sink),
+    ]);
+    const [failed, done] = [red.inputs('failed'), red.inputs('done')];
+    red.send('feed', { payload: [[1], [2], [3]] });
+    for (const { error } of await arrived(failed, 3)) assert.match(error?.message ?? '', /window/i);
+    await arrived(done, 1);
+  });
+
   test('any other value is an error of the whole input', async () => {
     const { failed, out } = await deploy('array', '1');
     sendAll(red, 'feed', ['text', { 0: 'zero' }, undefined]);

@@ -1,5 +1,4 @@
 /** Batches as real workers get them. */
-
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { StageTiming } from '../../../src/core/model.ts';

@@ -1,5 +1,4 @@
 /** A stage that keeps results, with real workers: how often the modelet is called, and what deaths and changes do to it. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -115,7 +114,7 @@ describe('a stage that keeps results', () => {
       service.apply({ stages: [{ id: 'gate', file: 'gate', init: { folder, version }, cache: { entries } }] });
     const { pid } = await service.value<Passed>('kept');
     apply(2, 10);
-    await until('the new code serves', () => service.pids('gate')[0] !== pid);
+    await service.ready();
     const second = await service.value<Passed>('kept');
     assert.deepEqual([second.version, second.pid === pid], [2, false]);
     apply(2, 5);

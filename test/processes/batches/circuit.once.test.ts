@@ -1,5 +1,4 @@
 /** A stage whose workers die again and again: it stops taking requests with it, and finds out by itself when to serve. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -70,10 +69,14 @@ describe('five deaths', () => {
       service.logs.some(({ message }) => message.includes('its workers died 5 times')),
     );
     let refused = 0;
-    while (service.stage('mortal').circuit === 'open') {
+    // Not by reports: a probe that dies at once may begin and end between two of them.
+    for (let isProbed = false; !isProbed; ) {
       const answer = await service.answer('die');
       if (isRefusal(answer)) refused += 1;
-      else assert.equal(answer.code, 'worker_lost', 'the probe has got it');
+      else {
+        assert.equal(answer.code, 'worker_lost', 'the probe has got it');
+        isProbed = true;
+      }
     }
     assert.ok(refused > 0);
     const { retryInMs } = service.stage('mortal');

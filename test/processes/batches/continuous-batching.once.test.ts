@@ -1,5 +1,4 @@
 /** Modelets that run step by step: what joins a step, what leaves it, and what one sequence does to the others. */
-
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -9,9 +9,11 @@ import { stageBadge } from '../../../src/node-red/status.ts';
 import { describeDifference, differenceOf } from '../../../src/runtime/worker/batch/alike.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
-import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../../fixtures/python.ts';
+import { pythonWith, WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
+
+const [NUMPY, WITHOUT_NUMPY] = pythonWith('numpy');
 
 const batch = { policy: 'oldest', maxBatchSize: 4, maxWaitMs: 60_000 } as const;
 

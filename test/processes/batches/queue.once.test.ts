@@ -1,5 +1,4 @@
 /** Full queues, and the order of those that wait. */
-
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { folderFor } from '../../fixtures/folder.ts';

@@ -1,5 +1,4 @@
 /** Requests that wait on the server's side finish on the route on which they began, whatever is deployed meanwhile. */
-
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PlannedRoute } from '../../../src/runtime/service/planner.ts';

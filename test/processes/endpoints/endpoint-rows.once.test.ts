@@ -37,6 +37,7 @@ test('a request alone waits for one batch of the rows that came before, and a cl
   const place = callsIn(folder).flat().indexOf('single');
   assert.ok(place < 12, `the single request ran as number ${place} of 41`);
 
+  await backlogOf(0);
   const leaves = new AbortController();
   const left = post(endpoint, names('held-b'), leaves.signal);
   await backlogOf(40);

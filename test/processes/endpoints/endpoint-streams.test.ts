@@ -1,5 +1,4 @@
 /** A compiled endpoint that answers part by part: in which form, at whose pace, and how an answer that has begun ends. */
-
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { AnswerSpec } from '../../../src/core/endpoints.ts';

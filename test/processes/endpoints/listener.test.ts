@@ -1,5 +1,4 @@
 /** The engine's own listener: its addresses, what it answers besides endpoints, and that nothing costs a request its answer. */
-
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
@@ -7,7 +6,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { compileRuntime } from '../../../src/config/compile.ts';
 import type { ListenAddress, ListenerSpec } from '../../../src/core/endpoints.ts';
 import type { ListenerSnapshot } from '../../../src/observe/views/snapshot.ts';
@@ -16,7 +15,7 @@ import { Scrape } from '../../fixtures/exposition.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { kill9 } from '../../fixtures/processes.ts';
-import { serve, type TestService } from '../../fixtures/service.ts';
+import { release, type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
 
 const ECHO = inlineStage('echo', 'return input;');
 const ANY_PORT: ListenAddress = { host: '127.0.0.1', port: 0 };
@@ -30,6 +29,16 @@ function listenerAt(address: ListenAddress, more: Partial<ListenerSpec> = {}): L
     endpoints: [POST_AT_ROOT],
     ...more,
   };
+}
+
+/** A stage whose runs wait until the test releases `slow` in the folder. */
+function waiting(t: TestContext): readonly [stage: StageSpec, folder: string] {
+  const folder = folderFor(t);
+  const code = `
+    const { existsSync } = await import('node:fs');
+    while (!existsSync(${JSON.stringify(join(folder, 'slow.open'))})) await new Promise((done) => setTimeout(done, 2));
+    return input;`;
+  return [inlineStage('slow', code, { workers: 2 }), folder];
 }
 
 function stateOf({ service }: TestService): ListenerSnapshot | null {
@@ -216,7 +225,7 @@ test('a worker that dies costs the requests that it has', async (t) => {
 });
 
 test('a change of the address lets open requests end, and nothing else opens a connection again', async (t) => {
-  const slow = inlineStage('slow', 'await new Promise((done) => setTimeout(done, 300)); return input;', { workers: 2 });
+  const [slow, folder] = waiting(t);
   const service = await serve(t, { stages: [slow], listener: listenerAt(ANY_PORT) });
   await service.ready();
   const before = await service.url();
@@ -225,22 +234,24 @@ test('a change of the address lets open requests end, and nothing else opens a c
   const underWay = post(before, { n: 1 });
   await until('the request is open', () => service.service.snapshot().backlog === 1);
   assert.equal(await service.url(), before);
-  const path = join(folderFor(t), 'engine.sock');
+  const path = join(folder, 'engine.sock');
   service.apply({ stages: [slow], listener: listenerAt({ path }) });
   await until(
-    'it listens',
-    () => stateOf(service)?.address === `unix:${path}` && stateOf(service)?.tag === 'listening',
+    'it listens there',
+    () => stateOf(service)?.tag === 'listening' && existsSync(path) && service.service.snapshot().backlog === 1,
   );
+  release(folder, 'slow');
   assert.deepEqual(await underWay, { status: 200, value: { n: 1 } });
   await assert.rejects(post(before, { n: 2 }), 'no process listens at the earlier address');
 });
 
 test('a runtime that closes answers open requests, and refuses others', async (t) => {
-  const slow = inlineStage('slow', 'await new Promise((done) => setTimeout(done, 300)); return input;');
+  const [slow, folder] = waiting(t);
   const { url, service } = await listenAtEngine(t, { stages: [slow] });
   const underWay = post(url, { n: 1 });
   await until('the request is open', () => service.service.snapshot().backlog === 1);
   const closed = service.service.close(true);
+  release(folder, 'slow');
   assert.deepEqual(await underWay, { status: 200, value: { n: 1 } });
   await closed;
   await assert.rejects(post(url, { n: 2 }));
@@ -248,12 +259,14 @@ test('a runtime that closes answers open requests, and refuses others', async (t
 
 test('a full runtime refuses at its own address too', async (t) => {
   const config = { ...compileRuntime({}), capacity: 2 };
-  const slow = inlineStage('slow', 'await new Promise((done) => setTimeout(done, 500)); return input;', { workers: 2 });
+  const [slow, folder] = waiting(t);
   const { url } = await listenAtEngine(t, { stages: [slow], config });
-  const statuses = (await Promise.all(Array.from({ length: 4 }, (_, n) => post(url, { n })))).map(
-    ({ status }) => status,
-  );
-  assert.deepEqual(statuses.sort(), [200, 200, 429, 429]);
+  const statuses: number[] = [];
+  const posts = Array.from({ length: 4 }, async (_, n) => statuses.push((await post(url, { n })).status));
+  await until('two are refused', () => statuses.length === 2);
+  release(folder, 'slow');
+  await Promise.all(posts);
+  assert.deepEqual(statuses, [429, 429, 200, 200]);
 });
 
 async function killEngine(service: TestService): Promise<void> {

@@ -1,5 +1,4 @@
 /** A child and its parent when one cannot deal with what the other sends: the cause is told, and only the child ends. */
-
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -7,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { type Clock, systemClock } from '../../../src/core/clock.ts';
-import type { Child, ChildEvents } from '../../../src/process/parent/child.ts';
+import { type Child, type ChildEvents, levelOfOutput } from '../../../src/process/parent/child.ts';
 import { ChildProcess } from '../../../src/process/parent/child-process.ts';
 import type { ControlFrame } from '../../../src/wire/frames/frames.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
@@ -30,18 +29,18 @@ const BOOT: ControlFrame = {
   },
 };
 
+const PROGRAMS = { engine: 'programs/engine.js', worker: 'runtime/worker/main.js' };
+
 function start(
   t: TestContext,
-  kind: 'engine' | 'worker',
+  kind: keyof typeof PROGRAMS,
   events: Partial<ChildEvents> = {},
   clock: Clock = systemClock,
 ): Child {
-  const entry = join(
-    repositoryRoot,
-    'dist',
-    'src',
-    kind === 'engine' ? 'programs/engine.js' : 'runtime/worker/main.js',
-  );
+  return startFile(t, join(repositoryRoot, 'dist', 'src', PROGRAMS[kind]), events, clock);
+}
+
+function startFile(t: TestContext, entry: string, events: Partial<ChildEvents>, clock: Clock): Child {
   const child = new ChildProcess(
     {
       command: [process.execPath, entry],
@@ -97,6 +96,24 @@ function blockUntilEnded(pid: number | null | undefined): void {
     /\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')) && readdirSync(`/proc/${pid}/task`).length === 1;
   while (!hasEnded()) Atomics.wait(pause, 0, 0, 5);
 }
+
+test('the message right before the end of a child is its last words, and earlier ones are output', async (t) => {
+  const entry = join(folderFor(t), 'dies.mjs');
+  writeFileSync(entry, "console.error('loading'); console.error('no weights'); process.exit(7);");
+  const output: [stream: string, level: string, message: string][] = [];
+  // Its moments pass only when the test says so: none does between the last line and the end.
+  const child = startFile(
+    t,
+    entry,
+    { onOutput: (stream, message) => void output.push([stream, levelOfOutput(stream), message]) },
+    new FakeClock(),
+  );
+  assert.match(await causeOfDeath(child), /exited with code 7: no weights/);
+  assert.deepEqual(output, [
+    ['stderr', 'info', 'loading'],
+    ['last words', 'warn', 'no weights'],
+  ]);
+});
 
 test('a child whose end is noticed late, and before its last words are read, has these as its cause', {
   skip: process.platform !== 'linux' && 'only Linux tells which processes have ended',

@@ -1,5 +1,4 @@
 /** The wall clock jumps in every process of the runtime, Node-RED's own included: deadlines do not. */
-
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';

@@ -1,5 +1,4 @@
 /** The engine's death settles what it had, takes its workers along, and is followed by a new engine. */
-
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { isAlive } from '../../fixtures/alive.ts';

@@ -2,7 +2,6 @@
  * The environment of workers: that of Node-RED without its debugger, and the `env` of their stage, which is theirs alone:
  * an impossible one, or one without the paths of programs, harms no other.
  */
-
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

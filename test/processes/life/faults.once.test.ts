@@ -139,7 +139,7 @@ describe('item by item', () => {
         ['modelet_failed', 'thrown'],
         ['modelet_failed', 'rejected'],
         ['modelet_failed', 'a bare string'],
-        ['modelet_failed', 'the modelet returned undefined'],
+        ['modelet_failed', 'the modelet returned undefined: its code must return the result'],
         ['modelet_failed', 'returned'],
         ['invalid_input', 'refused'],
         ['ok', pid],

@@ -1,5 +1,4 @@
 /** The package's files are replaced under a running Node-RED: what runs serves on, what is started then serves nothing. */
-
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

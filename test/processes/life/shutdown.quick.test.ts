@@ -1,5 +1,4 @@
 /** However the runtime ends, every request is answered in time and no process stays behind. */
-
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

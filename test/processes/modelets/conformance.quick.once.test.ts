@@ -3,7 +3,6 @@
  * of SOURCES.
  * Shows: worker thread, worker file, worker module, worker python.
  */
-
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

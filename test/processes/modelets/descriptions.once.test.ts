@@ -1,5 +1,4 @@
 /** Descriptions of modelets reach the server from each kind of worker, again after a change, and within a size limit. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,8 +7,10 @@ import { folderFor } from '../../fixtures/folder.ts';
 import { ISOLATIONS } from '../../fixtures/isolations.ts';
 import { digitsModel } from '../../fixtures/onnx.ts';
 import { until } from '../../fixtures/polling.ts';
-import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../../fixtures/python.ts';
+import { pythonWith } from '../../fixtures/python.ts';
 import { type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
+
+const [JSONSCHEMA, WITHOUT_JSONSCHEMA] = pythonWith('jsonschema');
 
 interface Told {
   readonly input: unknown;

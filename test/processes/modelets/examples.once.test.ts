@@ -1,5 +1,4 @@
 /** A modelet's examples say whether it works, and what requests and meters see of that is nothing. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,7 +79,7 @@ for (const isolation of ISOLATIONS) {
     });
 
     test('end a worker if one of them runs longer than runTimeoutMs', async (t) => {
-      const service = await serve(t, { stages: [gate(folderFor(t), ['spin'], { runTimeoutMs: 300 })] });
+      const service = await serve(t, { stages: [gate(folderFor(t), ['spin'], { runTimeoutMs: 1000 })] });
       await service.ready();
       assert.deepEqual(await check(service), ['gate 0 deadline_exceeded']);
       await until('it is counted', () => service.stage('gate').reading.restarts.run_timeout === 1);

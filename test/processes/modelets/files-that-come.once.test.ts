@@ -205,7 +205,9 @@ describe('files that a modelet needs', () => {
       return `${response.status} ${await response.text()}`;
     };
     assert.match(await ask(), /^503 /);
-    const told = log().find(({ message }) => String(message).includes('does not start'));
+    const why = (): ReturnType<typeof log> => log().filter(({ message }) => String(message).includes('does not start'));
+    await until('the log says why', () => why().length > 0);
+    const [told] = why();
     assert.match(
       String(told?.['message']),
       /n\.mjs.*; its workers start again when its code, or a file that it reads, changes$/,

@@ -2,13 +2,12 @@
  * Inline code in a real worker: the tabs On Start, Predict and On Stop, and the habits of the function node.
  * Shows: worker inline.
  */
-
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { folderFor } from '../../fixtures/folder.ts';
-import { until } from '../../fixtures/polling.ts';
+import { PATIENCE_MS, until } from '../../fixtures/polling.ts';
 import { within } from '../../fixtures/processes.ts';
 import { type PlanSpec, serve, type TestService } from '../../fixtures/service.ts';
 
@@ -76,15 +75,15 @@ describe('the tabs', () => {
   });
 
   test('a teardown that throws or never ends does not prevent the runtime from closing', async (t) => {
-    const service = await serve(t, {
-      stages: [
-        { id: 'throws', inline: { code: 'return 1', teardown: 'throw new Error("stuck at the end")' } },
-        { id: 'never', inline: { code: 'return 1', teardown: 'await new Promise(() => setInterval(() => {}, 1000))' } },
-      ],
-    });
-    assert.equal(await service.value(0), 1);
-    await within(service.service.close(false, 2000), 'it closes');
-    await logged(service, 'stuck at the end');
+    const closing = async (teardown: string, limitMs: number): Promise<TestService> => {
+      const service = await serve(t, { stages: [{ id: 'ends', inline: { code: 'return 1', teardown } }] });
+      assert.equal(await service.value(0), 1);
+      await within(service.service.close(false, limitMs), 'it closes');
+      return service;
+    };
+    await closing('await new Promise(() => setInterval(() => {}, 1000))', 500);
+    const thrown = await closing('throw new Error("stuck at the end")', PATIENCE_MS);
+    await logged(thrown, 'stuck at the end');
   });
 });
 

@@ -1,5 +1,4 @@
 /** JSON text that only the worker parses: in JavaScript and in Python, with neighbours in the batch that are no JSON. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
 /** The meters of a whole runtime with real processes, over an engine's death, compared with the requests' own figures. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -2,7 +2,6 @@
  * ONNX models and known models in real workers: batches, threads, pins, and what a stage says that has no runtime for them.
  * Shows: worker onnx, worker task.
  */
-
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,6 +10,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ModeletError } from '../../../src/core/errors.ts';
 import { stageBadge } from '../../../src/node-red/status.ts';
 import type { StageSnapshot } from '../../../src/observe/views/snapshot.ts';
+import { usableThreads } from '../../../src/process/container-limits.ts';
 import { inspectOnnx } from '../../../src/runtime/service/inspect-onnx.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { KNOWN, type KnownModel, writeKnownModel } from '../../fixtures/known-models.ts';
@@ -78,7 +78,7 @@ describe('an ONNX model', () => {
     const one = threads(pids['several']?.[0]);
     assert.equal(threads(pids['several']?.[1]), one);
     assert.equal(threads(pids['told']?.[0]), one + 2);
-    assert.equal(threads(pids['pinned']?.[0]), one + Math.min(cpus.length, 2) - 1);
+    assert.equal(threads(pids['pinned']?.[0]), one + usableThreads(Math.min(cpus.length, 2)) - 1);
     assert.equal(threads(pids['pinned']?.[1]), one);
     assert.deepEqual(await service.value([1, 2], { entry: 'pinned' }), [2, 4]);
   });
@@ -256,10 +256,13 @@ describe('the inputs and outputs of a model', () => {
       writeModel(folder, `model ${index}`, doubling(['batch', 2])),
     );
     const watch = new ProcessWatch();
-    const answers = await Promise.allSettled(paths.map((path) => ask(path)));
+    const refused: ModeletError[] = [];
+    const asked = paths.map((path) => ask(path).catch((error) => void refused.push(error)));
+    await until('the others are refused', () => refused.length >= 25);
+    assert.equal(refused.length, 25, 'one is read and four wait');
+    await Promise.all(asked);
     assert.equal(watch.end(), 1, 'there is one process at a time');
-    const refused = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as ModeletError] : []));
-    assert.equal(answers.length - refused.length, 5, 'one is read and four wait');
+    // On a slow machine some wait for too long as well.
     for (const { code } of refused) assert.equal(code, 'capacity_exceeded');
   });
 

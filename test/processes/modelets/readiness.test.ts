@@ -1,5 +1,4 @@
 /** A route is ready when each of its stages has a worker that serves; until then its requests wait. */
-
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -63,7 +62,7 @@ test('a route is not ready while a stage has lost its only worker, or the engine
   const folder = folderFor(t);
   const file = join(folder, 'open');
   writeFileSync(file, '');
-  const service = await serve(t, { stages: [{ id: 'first', file: 'die' }, waitsFor('second', file)] });
+  const service = await serve(t, { stages: [waitsFor('first', file), waitsFor('second', file)] });
   const { second } = await service.ready();
   await until('the route is ready', () => route(service, 'second').ready);
 

@@ -1,5 +1,4 @@
 /** Schemas and examples in real workers, processes and threads: who fails of a batch, and who does not start. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

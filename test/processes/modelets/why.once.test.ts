@@ -1,5 +1,4 @@
 /** The snapshot says why requests wait, with real processes. */
-
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { folderFor } from '../../fixtures/folder.ts';

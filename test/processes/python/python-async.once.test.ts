@@ -1,5 +1,4 @@
 /** Modelets in async Python: everything may be async, and runs in one event loop. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -74,12 +73,22 @@ describe('a modelet in async Python', { skip: WITHOUT_PYTHON }, () => {
     });
 
     test(`finishes the calls that it runs before it ends (concurrency ${concurrency})`, async (t) => {
-      const code = 'async def predict(value):\n    await asyncio.sleep(0.3)\n    return value\n';
+      const folder = folderFor(t);
+      const code = `
+async def predict(value):
+    with open(${JSON.stringify(join(folder, 'calls'))}, "a") as calls:
+        calls.write(json.dumps(value) + "\\n")
+    while not os.path.exists(${JSON.stringify(join(folder, 'call.open'))}):
+        await asyncio.sleep(0.002)
+    return value
+`;
       const service = await serveFile(t, code, { concurrency });
-      await service.ready();
+      const { model: old = [] } = await service.ready();
       const asked = [1, 2, 3].map((value) => service.ask(value));
-      await until('some run', () => service.stage('model').busy > 0);
+      await until('some run', () => callsIn(folder).length > 0);
       service.service.actOnStage('model', 'restart');
+      await service.replaced('model', old);
+      release(folder, 'call');
       assert.deepEqual(await Promise.all(asked.map(async ({ answer }) => (await answer).value)), [1, 2, 3]);
     });
 

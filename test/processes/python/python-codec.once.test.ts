@@ -1,5 +1,4 @@
 /** Values on their way to Python and back, those of fast-check too, through a real worker. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,8 +6,11 @@ import { describe, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { folderFor } from '../../fixtures/folder.ts';
-import { NUMPY, PANDAS, WITHOUT_NUMPY, WITHOUT_PANDAS, WITHOUT_PYTHON } from '../../fixtures/python.ts';
+import { pythonWith, WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { type StageSpec, serve, type TestService } from '../../fixtures/service.ts';
+
+const [NUMPY, WITHOUT_NUMPY] = pythonWith('numpy');
+const [PANDAS, WITHOUT_PANDAS] = pythonWith('pandas', 'pydantic');
 
 const SAFE = 2n ** 53n - 1n;
 

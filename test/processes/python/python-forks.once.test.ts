@@ -1,5 +1,4 @@
 /** Modelets in Python that fork: their children end, do not answer, and keep nothing of the worker. */
-
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,6 @@
 /**
  * Results in parts from Python: the fate of each part, and of the end. parts.once.test.ts has what all workers do alike.
  */
-
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,4 @@
 /** Schemas of stages in Python: the engine checks inputs as for JavaScript, and the package jsonschema checks results. */
-
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -7,17 +6,13 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
-import {
-  JSONSCHEMA,
-  PANDAS,
-  PYDANTIC,
-  WITHOUT_JSONSCHEMA,
-  WITHOUT_PANDAS,
-  WITHOUT_PYDANTIC,
-  WITHOUT_PYTHON,
-} from '../../fixtures/python.ts';
+import { pythonWith, WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { type StageSpec, serve } from '../../fixtures/service.ts';
+
+const [PANDAS, WITHOUT_PANDAS] = pythonWith('pandas', 'pydantic');
+const [JSONSCHEMA, WITHOUT_JSONSCHEMA] = pythonWith('jsonschema');
+const [PYDANTIC, WITHOUT_PYDANTIC] = pythonWith('jsonschema', 'pydantic');
 
 const INPUT = {
   type: 'object',

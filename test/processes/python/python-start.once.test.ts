@@ -1,5 +1,4 @@
 /** Stages in Python that do not start say why, on their node and to who asks; interpreters are found and refused. */
-
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';

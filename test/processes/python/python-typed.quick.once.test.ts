@@ -2,7 +2,6 @@
  * Python that a user types into the dialog: its three tabs, in a real worker.
  * Shows: worker python-code.
  */
-
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

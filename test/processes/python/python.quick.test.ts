@@ -1,5 +1,4 @@
 /** Modelets in Python answer as modelets in JavaScript do, with no package but the standard library. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
 /** A process that a modelet starts in its own session ends with its worker, however that ends. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,6 +28,7 @@ async function served(t: TestContext) {
   writeFileSync(python, DAEMONS);
   const stage: StageSpec = { id: 'model', python };
   const service = await serve(t, { stages: [stage] });
+  await service.ready();
   const pids = await service.value<number[]>({ file: join(folder, 'begun') });
   assert.deepEqual(pids.map(isAlive), [true, true]);
   return { service, stage, pids, folder };

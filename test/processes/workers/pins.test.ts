@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { RuntimeConfig } from '../../../src/config/compile.ts';
 import type { Pin } from '../../../src/core/model.ts';
+import { usableThreads } from '../../../src/process/container-limits.ts';
 import { until } from '../../fixtures/polling.ts';
 import { coresOfThreads, kill9, startedProcesses } from '../../fixtures/processes.ts';
 import { grantedCpus, serve, type TestService } from '../../fixtures/service.ts';
@@ -95,8 +96,10 @@ describe("seed 000's example: double x, then add three", () => {
       routes: { pinned: ['pinned'], free: ['free'], unpinnable: ['unpinnable'] },
     });
     assert.deepEqual(await service.value(0, { entry: 'pinned' }), ['1', '7', '1']);
-    assert.deepEqual(await service.value(0, { entry: 'free' }), [undefined, undefined, undefined]);
-    assert.deepEqual(await service.value(0, { entry: 'unpinnable' }), [undefined, undefined, undefined]);
+    // A quota of less than all cores limits these threads as well.
+    const count = usableThreads() < granted.length ? String(usableThreads()) : undefined;
+    assert.deepEqual(await service.value(0, { entry: 'free' }), [count, count, count]);
+    assert.deepEqual(await service.value(0, { entry: 'unpinnable' }), [count, count, count]);
   });
 });
 
@@ -105,6 +108,7 @@ describe("this process's own pin", () => {
     const service = await example(t, 1, { serverCpus: [first] });
     await service.ready();
     await until('it is pinned', () => coresOfThreads(process.pid).every((cores) => cores.join() === String(first)));
+    await until('the program that pinned it has ended', () => startedProcesses().length === 3);
     onlyCores(service.enginePid, granted, 'engine');
     for (const { pid, command } of startedProcesses()) onlyCores(pid, granted, command);
     await service.end();

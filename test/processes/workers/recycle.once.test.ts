@@ -1,5 +1,4 @@
 /** Workers that grow old or large are replaced by warm ones, and no request notices. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
 /** A deploy while requests are served: what changed is replaced when its successor is ready, the rest never notices. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,6 +6,7 @@ import { describe, test } from 'node:test';
 import { isAlive } from '../../fixtures/alive.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
+import { startedProcesses } from '../../fixtures/processes.ts';
 import { callsIn, type PlanSpec, release, type StageSpec, serve } from '../../fixtures/service.ts';
 
 interface Passed {
@@ -133,8 +133,8 @@ describe('a changed stage', () => {
     service.apply(plan('second'));
     await until('the new one fails', () => service.logs.some(({ message }) => message.includes('does not start')));
     for (let n = 0; n < 20; n += 1) assert.equal(await service.value(n), 1);
-    assert.deepEqual(await service.ready(), pids);
     await until('the trouble is shown', () => /Unexpected/.test(service.stage('model').successorError ?? ''));
+    assert.deepEqual(service.pids('model'), pids['model']);
     writeFileSync(file, 'export default () => 2;');
     let value: unknown = 1;
     while (value === 1) value = await service.value(null);
@@ -170,7 +170,8 @@ describe('an unchanged stage', () => {
       service.apply(plan);
       assert.equal((await service.answer('a')).code, 'ok');
     }
-    assert.deepEqual((await service.ready())['model'], pids);
+    await until('those of removed stages have ended', () => startedProcesses().length === 4);
+    assert.deepEqual(pids?.map(isAlive), [true, true], 'the engine, both workers, and one of the new stage are left');
     release(folder, 'held');
     assert.equal((await held.answer).code, 'ok');
     assert.equal((await held.answer).timings.length, 1, 'it ends on the route on which it began');

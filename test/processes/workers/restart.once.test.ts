@@ -1,5 +1,4 @@
 /** Restarting a stage by hand: all its workers become new ones, and no request notices. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,18 +6,13 @@ import { describe, test } from 'node:test';
 import { isAlive } from '../../fixtures/alive.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
-import { release, serve, type TestService } from '../../fixtures/service.ts';
+import { startedProcesses } from '../../fixtures/processes.ts';
+import { release, serve } from '../../fixtures/service.ts';
 import { gated, hold } from '../modelets/gated.ts';
 
 interface Passed {
   readonly pid: number;
 }
-
-const replaced = (service: TestService, stage: string, old: readonly number[]): Promise<boolean> =>
-  until('all workers are new', () => {
-    const { ready, workers } = service.stage(stage);
-    return ready === workers.length && !service.pids(stage).some((pid) => old.includes(pid));
-  });
 
 describe('restart', () => {
   test('under load replaces each worker by a warm one: no request fails', async (t) => {
@@ -41,7 +35,7 @@ describe('restart', () => {
     };
     const lanes = Array.from({ length: 16 }, lane);
     service.service.actOnStage('model', 'restart');
-    await replaced(service, 'model', old).finally(() => {
+    await service.replaced('model', old).finally(() => {
       going = false;
     });
     await Promise.all(lanes);
@@ -83,7 +77,7 @@ describe('restart', () => {
     assert.deepEqual(service.pids('model'), old);
     assert.equal(await service.value(0), 1);
     good(2);
-    await replaced(service, 'model', old);
+    await service.replaced('model', old);
     assert.equal(await service.value(0), 2);
     assert.deepEqual(
       service.stage('model').workers.map(({ error }) => error),
@@ -101,7 +95,7 @@ describe('restart', () => {
     service.service.actOnStage('model', 'restart');
     service.apply(plan(2));
     service.service.actOnStage('model', 'restart');
-    await replaced(service, 'model', old);
+    await service.replaced('model', old);
     await until('the old ones have ended', () => !old.some(isAlive));
     assert.equal(await service.value(0), 2);
   });
@@ -111,6 +105,8 @@ describe('restart', () => {
     const pids = await service.ready();
     service.service.actOnStage('nobody', 'restart');
     assert.equal(await service.value('a'), 'a');
+    await until('the engine reports of the time since', () => service.stage('echo').items === 1);
     assert.deepEqual(await service.ready(), pids);
+    assert.equal(startedProcesses().length, 2, 'the engine and the worker, which gets no successor');
   });
 });

@@ -1,5 +1,4 @@
 /** An item that kills its worker: which of its batch fail, with and without `retryLost`. Real processes, real deaths. */
-
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { folderFor } from '../../fixtures/folder.ts';

@@ -1,11 +1,10 @@
 /** Starts that take long: signs of life keep them going, and those of a silent one get more time at each try. */
-
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { folderFor } from '../../fixtures/folder.ts';
-import { until } from '../../fixtures/polling.ts';
+import { PATIENCE_MS, until } from '../../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { serve } from '../../fixtures/service.ts';
 
@@ -38,7 +37,7 @@ class Model:
       const startTimeoutMs = Math.max(1500, Math.round(4 * (performance.now() - startedAt)));
       const init = { pause: (2 * startTimeoutMs) / 30 / 1000 };
       const service = await serve(t, { stages: [{ id: 'model', python, init, startTimeoutMs }] });
-      await service.ready();
+      await service.ready(2 * startTimeoutMs + PATIENCE_MS);
       assert.equal(await service.value(7), 7);
       assert.equal(service.stage('model').workers[0]?.restarts, 0);
     });

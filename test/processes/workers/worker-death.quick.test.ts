@@ -2,7 +2,6 @@
  * A worker that dies takes its own batch with it and nothing else: others, what waits and what comes are served.
  * Shows: promise "Every request is answered once", worker process.
  */
-
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
@@ -65,6 +64,35 @@ describe('kill -9 in the middle of a batch', () => {
     const calls = callsIn(folder).filter((name) => name !== 'quick');
     assert.deepEqual(calls, ['held', 'ahead', 'behind']);
   });
+
+  for (const retryLost of [false, true]) {
+    const what = retryLost ? 'runs again the one item' : 'loses the one item';
+    test(`${what} that ran, and none of the short ones that were sent ahead`, async (t) => {
+      const folder = folderFor(t);
+      const inline = `if (input === 'quick') return null;
+        const fs = require('node:fs');
+        const is = (name) => fs.existsSync(${JSON.stringify(folder)} + '/' + name);
+        const isFirst = !is('calls');
+        fs.appendFileSync(${JSON.stringify(`${folder}/calls`)}, JSON.stringify(input) + '\\n');
+        while (input === 'held' && isFirst);
+        return process.pid;`;
+      const service = await serve(t, { stages: [{ id: 'short', inline, retryLost }] });
+      const before = 1 + (await prefetching(service, 'short', 0.1));
+      const [pid] = service.pids('short') as [number];
+      const held = service.ask('held');
+      await until('it runs', () => callsIn(folder).includes('held'));
+      const names = Array.from({ length: 30 }, (_, n) => String(n));
+      const others = names.map((name) => service.ask(name));
+      await until('two and more were sent ahead, and others wait', () => {
+        const { items, queue } = service.stage('short');
+        return items + queue === before + names.length && items > before + 1 && queue > 0;
+      });
+      kill9(pid);
+      assert.equal((await held.answer).code, retryLost ? 'ok' : 'worker_lost');
+      for (const { answer } of others) assert.equal((await answer).code, 'ok');
+      assert.deepEqual(callsIn(folder).toSorted(), [...names, ...(retryLost ? ['held', 'held'] : ['held'])].toSorted());
+    });
+  }
 
   test('leaves the other workers of the stage and the other stages alone', async (t) => {
     const folder = folderFor(t);
@@ -147,7 +175,7 @@ describe('kill -9 in the middle of a batch', () => {
     // The death of an idle worker may be noticed only when it has been sent a batch.
     for (const { code } of answers) assert.ok(code === 'ok' || code === 'worker_lost', code);
     assert.equal((await service.answer('e')).code, 'ok');
-    for (const pid of pids) assert.equal(isAlive(pid), false);
+    await until('both have ended', () => !pids.some(isAlive));
   });
 });
 

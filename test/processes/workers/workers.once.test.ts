@@ -1,5 +1,4 @@
 /** The behaviour that workers of both kinds share: processes, and threads of the engine. */
-
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -2,12 +2,14 @@
  * Hot edits: a stage gets new workers when its modelet's file, or another file that its workers touched while they loaded
  * the modelet, has another content.
  *
- * The watch polls the status of the file instead of asking the system for events: so it also notices files behind links,
- * in folders that are replaced, on network file systems and in mounted volumes, and it runs into no limit of the system.
- * (chokidar 5 misses replaced folders and links.)
+ * The watch looks at the status of the file instead of asking the system for events: so it also notices files behind
+ * links, in folders that are replaced, on network file systems and in mounted volumes, and it runs into no limit of the
+ * system. (chokidar 5 misses replaced folders and links. `fs.watchFile` takes its first look some time after the call,
+ * and takes a save before it for the file as it was.)
  */
 import { createHash } from 'node:crypto';
-import { createReadStream, unwatchFile, watchFile } from 'node:fs';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, type Timer } from '../../../core/clock.ts';
@@ -29,76 +31,99 @@ export const FILE_WATCH = {
   togetherMs: 300,
 } as const;
 
-/** `settling`: the file was touched a moment ago, and will be read by `latest`. */
+/** `settling`: the file was touched a moment ago, and will be read at the first look from `latest` on. */
 type WatchState =
   | { readonly tag: 'watching' }
-  | { readonly tag: 'settling'; readonly timer: Timer; readonly latest: Deadline }
+  | { readonly tag: 'settling'; readonly latest: Deadline }
   | { readonly tag: 'closed' };
 
 export class FileWatch {
   readonly #path: string;
   readonly #clock: Clock;
   readonly #onChanged: () => void;
-  /** Resolves when the present content is known. */
+  /** Resolves when the watch knows the present content, or that it has to read it again. */
   readonly started: Promise<void>;
-  readonly #touched = (): void => this.#settle();
   #state: WatchState = { tag: 'watching' };
-  /** Hash of the last content; undefined before the first reading, null while no content was ever found. */
-  #known: string | null | undefined;
-  /** Only the newest reading counts. */
-  #readings = 0;
+  /** The next look, or the last one while it lasts: looks and readings never overlap. */
+  #next: Timer | null = null;
+  /** The file's status at the last look. */
+  #seen = '';
+  /** Hash of the last content; null while no content was ever found. */
+  #known: string | null = null;
 
   /**
    * `onChanged` is called when the content differs from the present one, and whenever it differs again.
-   * @param since a stamp; if the file has another one by now, that is the first change
+   * @param since a stamp; if the file has another one by now, that is the first change, told when the file is left alone
    */
   constructor(path: string, onChanged: () => void, clock: Clock, since: string | null = null) {
     this.#path = path;
     this.#onChanged = onChanged;
     this.#clock = clock;
-    watchFile(path, { bigint: true, persistent: false, interval: FILE_WATCH.pollMs }, this.#touched);
     this.started = this.#begin(since);
   }
 
   close(): void {
-    if (this.#state.tag === 'settling') this.#state.timer.cancel();
+    this.#next?.cancel();
     this.#state = { tag: 'closed' };
-    unwatchFile(this.#path, this.#touched);
+  }
+
+  /** Looks before it reads, so that the next look notices a save during the reading. */
+  async #begin(since: string | null): Promise<void> {
+    this.#seen = await statusOf(this.#path);
+    this.#known = await hashOf(this.#path);
+    if (since !== null && (since === '' || stampOf(this.#path) !== since)) {
+      // A save may have come after the reading: the next reading tells of any content, once.
+      this.#known = null;
+      this.#settle();
+    }
+    this.#lookAfter();
   }
 
   #settle(): void {
-    const state = this.#state;
-    if (state.tag === 'closed') return;
-    if (state.tag === 'settling') state.timer.cancel();
-    const longestMs = isLarge(stampOf(this.#path)) ? Number.POSITIVE_INFINITY : FILE_WATCH.longestMs;
-    const latest = state.tag === 'settling' ? state.latest : deadlineAfter(this.#clock, longestMs);
-    const at = Math.min(latest, deadlineAfter(this.#clock, FILE_WATCH.quietMs));
-    this.#state = { tag: 'settling', latest, timer: this.#clock.at(at, () => void this.#read()) };
+    if (this.#state.tag !== 'watching') return;
+    this.#state = { tag: 'settling', latest: deadlineAfter(this.#clock, FILE_WATCH.longestMs) };
   }
 
-  async #begin(since: string | null): Promise<void> {
-    let stamp = stampOf(this.#path);
-    await this.#read();
-    if (since === null) return;
-    // The reading may already have a change that is saved during it, so that nothing else would tell of the change.
-    for (let tries = 0; tries < 3 && stampOf(this.#path) !== stamp; tries += 1) {
-      this.#known = undefined;
-      stamp = stampOf(this.#path);
-      await this.#read();
-    }
-    if (stamp !== since && typeof this.#known === 'string' && this.#state.tag !== 'closed') this.#onChanged();
+  #lookAfter(): void {
+    if (this.#state.tag === 'closed') return;
+    const pauseMs = this.#state.tag === 'settling' ? FILE_WATCH.quietMs : FILE_WATCH.pollMs;
+    this.#next = this.#clock.at(deadlineAfter(this.#clock, pauseMs), () => void this.#look());
+  }
+
+  async #look(): Promise<void> {
+    const status = await statusOf(this.#path);
+    const state = this.#state;
+    if (state.tag === 'closed') return;
+    const isTouched = status !== this.#seen;
+    this.#seen = status;
+    if (state.tag === 'settling') {
+      const isLate = this.#clock.now() >= state.latest && !isLarge(stampOf(this.#path));
+      if (isLate || !isTouched) await this.#read();
+    } else if (isTouched) this.#settle();
+    this.#lookAfter();
   }
 
   async #read(): Promise<void> {
-    if (this.#state.tag === 'settling') this.#state = { tag: 'watching' };
-    this.#readings += 1;
-    const reading = this.#readings;
     const hash = await hashOf(this.#path);
-    if (reading !== this.#readings || this.#state.tag === 'closed') return;
-    const before = this.#known;
+    if (this.#state.tag === 'closed') return;
+    this.#state = { tag: 'watching' };
     // A file that is gone, or cut off to be written anew, keeps its last content: it may come back as it was.
-    this.#known = hash ?? before ?? null;
-    if (hash !== null && before !== undefined && hash !== before) this.#onChanged();
+    if (hash === null || hash === this.#known) return;
+    this.#known = hash;
+    this.#onChanged();
+  }
+}
+
+/**
+ * Differs after each save, also of another file under the same name, unless two saves of one length fall into one tick of
+ * the disk's clock. Blank for a file that is missing.
+ */
+async function statusOf(path: string): Promise<string> {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+    return [dev, ino, size, mtimeNs, ctimeNs].join();
+  } catch {
+    return '';
   }
 }
 

@@ -1,5 +1,4 @@
 /** The interface between a stage and its workers, be they processes or threads. Contains only types and their data. */
-
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
@@ -38,8 +37,11 @@ export interface Batch<T extends WireItem = WireItem> {
   abandonedAt?: number;
 }
 
-/** The room that a batch needs in a worker: no other batch there, a place to run, or a place to run or to wait. */
-export type Room = 'empty' | 'place' | 'ahead';
+/**
+ * The room that a batch needs in a worker: no other batch there, a place to run, or a place to run or to wait. A number says
+ * how many batches may wait there, behind those that run.
+ */
+export type Room = 'empty' | 'place' | number;
 
 /** The reason for killing a worker whose batch ran longer than the stage allows. */
 export class RunTimeout extends Error {

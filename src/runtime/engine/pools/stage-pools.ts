@@ -9,7 +9,6 @@
  * replacement. A pool succeeds as a whole: when its health says so, or when the present pool has failed; a newer revision
  * retires a successor, and a return to the old revision cancels it. Pools know nothing of revisions.
  */
-
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { Deadline } from '../../../core/clock.ts';
 import type { CheckResult, CircuitStatus, RequestNumber, RetiredWorker, StageStatus } from '../../../core/model.ts';

@@ -7,13 +7,11 @@
  * the other. Deaths in service count towards the circuit, including runs over the limit. Failed starts count only if no
  * worker serves or may serve soon: one worker that cannot start beside others that serve does not endanger the stage.
  */
-
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../../core/clock.ts';
 import type {
   CheckResult,
   CircuitStatus,
-  CircuitTag,
   LogLevel,
   LogRecord,
   ModeletDescription,
@@ -23,6 +21,7 @@ import type {
   WorkerStatus,
 } from '../../../core/model.ts';
 import { LastingFailure } from '../../../process/parent/start-failure.ts';
+import { TemplateLost } from '../../../process/parent/template/forked-process.ts';
 import type { TouchedFile } from '../../../wire/frames/bodies.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
@@ -41,9 +40,6 @@ import { type PoolBoot, WorkerFactory } from './worker-factory.ts';
 import { Roster } from './workers/roster.ts';
 import { Scaler } from './workers/scaler.ts';
 import { SupervisedWorker, type WorkerHost } from './workers/supervised-worker.ts';
-
-/** Batches that wait in a worker behind those that run: enough to hide the wake-up time between two batches. */
-const MOST_AHEAD = 1;
 
 export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   /** The newest definition, but always with the modelet that the workers run. */
@@ -76,9 +72,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#clock = clock;
     this.#reports = new StartReports((record) => events.onLog({ ...record, stage: this.#stage.name }));
     this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
-    const host = this.#workerHost();
     this.#scaler = this.#scalerFor(stage);
     const size = this.#scaler?.count ?? stage.modelet.workers.length;
+    const host = this.#workerHost();
     this.#roster = new Roster(size, (index) => new SupervisedWorker(index, host));
     this.#eligible = this.#roster.serving;
   }
@@ -94,9 +90,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const open = this.#circuit.refusal;
     if (open) return { tag: 'failed', error: open, doesNotStart: this.#circuit.isOfStarts };
     const errors = this.#roster.serving.map(({ startError }) => startError);
-    const first = errors[0];
-    const none = errors.every((error) => error !== null);
-    return first && none ? { tag: 'failed', error: first, doesNotStart: true } : { tag: 'starting' };
+    const first = errors.every((error) => error !== null) ? errors[0] : null;
+    return first ? { tag: 'failed', error: first, doesNotStart: true } : { tag: 'starting' };
   }
 
   get isStuck(): boolean {
@@ -156,7 +151,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   restart(): void {
     if (this.#factory.refusal) return;
     for (const worker of this.#roster.all) worker.outdate();
-    this.#reports.triedAnew();
+    this.#factory.renew();
     const running = this.#roster.serving.filter(({ process }) => process.pid !== null);
     this.#circuit.reset();
     for (const worker of this.#roster.serving) worker.process.start();
@@ -194,7 +189,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     // The probe gets one batch at a time: its death must not cost more.
     if (room === 'empty' || this.#probe) return 1;
     const { concurrency } = this.#stage.modelet;
-    return room === 'place' || work.hasExample || this.#check?.isWaiting ? concurrency : concurrency + MOST_AHEAD;
+    return room === 'place' || work.hasExample || this.#check?.isWaiting ? concurrency : concurrency + room;
   }
 
   check(deadline: Deadline): Promise<CheckResult> {
@@ -217,19 +212,19 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#isClosed = true;
     this.#scaler?.stop();
     this.#circuit.stop();
+    this.#factory.renew();
     const ended = this.#roster.close(deadline);
     this.#check?.advance();
     await ended;
   }
 
   status(): WorkerStatus[] {
-    const { refusal } = this.#factory;
     return this.#roster.serving.map((worker) => ({
       ...worker.status,
-      ...(refusal ? { state: 'error' } : {}),
+      ...(this.#factory.refusal ? { state: 'error' } : {}),
       cpus: this.#factory.appliedPin(worker.index),
       restarts: this.#factory.restarts(worker.index),
-      error: refusal?.message ?? this.#roster.troubleOf(worker),
+      error: this.#factory.refusal?.message ?? this.#roster.troubleOf(worker),
     }));
   }
 
@@ -244,7 +239,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       concurrency: this.#stage.modelet.concurrency,
       abandonedMs: this.#factory.abandonedMs,
       stage: this.#events,
-      launch: (index, events) => this.#factory.launch(index, events),
+      launch: (index, events) => this.#factory.launch(this.#stage, index, events),
       loadFrame: (index) => this.#factory.loadFrame(this.#stage, index),
       runTimeoutMs: () => this.#stage.runTimeoutMs,
       onStuck: (worker) => this.#replace(worker, 'it runs a batch whose callers have gone, and does not end it'),
@@ -352,17 +347,18 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       if (isProbe) this.#circuit.reset();
       return;
     }
-    const serving = starting ? this.#roster.serving.every(({ startError }) => startError !== null) : !trying;
-    const counts = isProbe || serving;
-    if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
+    // How a template died says nothing about the code that its workers run.
+    const ofCode = !trying && !(error instanceof TemplateLost);
+    const counts = starting ? this.#roster.serving.every(({ startError }) => startError !== null) : ofCode;
+    if (isProbe || (counts && this.#circuit.tag === 'closed')) this.#circuit.died(error, starting ? 'ready' : 'answer');
     else if (this.#circuit.tag !== 'closed') worker.process.hold();
   }
 
-  #circuitEntered(tag: CircuitTag): void {
+  #circuitEntered(tag: CircuitStatus['circuit']): void {
     this.#probe = null;
     this.#eligible = tag === 'closed' ? this.#roster.serving : [];
-    const log = (level: LogLevel, message: string): void =>
-      this.#events.onLog({ level, message, stage: this.#stage.name });
+    const { name: stage } = this.#stage;
+    const log = (level: LogLevel, message: string): void => this.#events.onLog({ level, message, stage });
     if (tag === 'open') {
       this.#roster.keepPresent();
       for (const worker of this.#roster.serving) worker.process.hold();

@@ -1,15 +1,21 @@
 /** Creates the workers of one stage: picks each worker's cores and its launcher, and builds its first frame. */
-
 import type { ModeletDefinition, StageDefinition } from '../../../config/stage-definition.ts';
 import type { Clock } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import type { Pin, WorkerPlacement } from '../../../core/model.ts';
 import { pinFaults, resolvePin } from '../../../process/affinity.ts';
 import type { Child, ChildEvents } from '../../../process/parent/child.ts';
-import { startProcessWorker } from '../../../process/parent/worker-launch.ts';
+import type { Template } from '../../../process/parent/template/template.ts';
+import {
+  forkWorker,
+  startProcessWorker,
+  startTemplate,
+  type WorkerLaunch,
+} from '../../../process/parent/worker-launch.ts';
 import type { EngineBoot } from '../../../wire/frames/bodies.ts';
 import type { ControlFrame } from '../../../wire/frames/frames.ts';
-import type { SharedSlots } from './shared-slots.ts';
+import type { SharedSlots } from '../../../wire/slots/shared-slots.ts';
+import type { ParentSlots } from '../../../wire/slots/slot-lanes.ts';
 import { startThreadWorker } from './thread-worker.ts';
 
 /** Limits without a caller, in ms: the least, for short time limits, and that of requests without a time limit. */
@@ -31,6 +37,8 @@ export class WorkerFactory {
   readonly refusal: ModeletError | null;
 
   #launches: number[] = [];
+  /** Forks the workers of a stage that shares what it loads. */
+  #template: Template | null = null;
 
   constructor(modelet: ModeletDefinition, boot: PoolBoot, clock: Clock) {
     this.#modelet = modelet;
@@ -67,7 +75,7 @@ export class WorkerFactory {
     return Math.max(0, (this.#launches[index] ?? 0) - 1);
   }
 
-  launch(index: number, events: ChildEvents): Child {
+  launch(stage: StageDefinition, index: number, events: ChildEvents): Child {
     this.#launches[index] = (this.#launches[index] ?? 0) + 1;
     const { isolation, heapMb, concurrency } = this.#modelet;
     const { cpus, applied } = this.#pin(index);
@@ -79,8 +87,30 @@ export class WorkerFactory {
       heapMb,
     };
     if (isolation === 'thread') return startThreadWorker({ ...spec, concurrency }, events, this.#clock);
-    const slots = this.#boot.slots?.lane() ?? null;
-    return startProcessWorker({ ...spec, slots }, this.#modelet, events, this.#clock);
+    const launch = { ...spec, slots: this.#slots() };
+    return this.#forked(stage, index, launch, events) ?? startProcessWorker(launch, this.#modelet, events, this.#clock);
+  }
+
+  /** Lets later workers begin with what is on the disk then. Earlier ones stay as they are. */
+  renew(): void {
+    this.#template?.retire();
+    this.#template = null;
+  }
+
+  /** Returns null if the stage does not share what it loads. */
+  #forked(stage: StageDefinition, index: number, launch: WorkerLaunch, events: ChildEvents): Child | null {
+    const { preload, source, requireFrom } = this.#modelet;
+    if (!preload || source.kind !== 'python' || process.platform !== 'linux') return null;
+    if (!this.#template?.isUsable) {
+      const spec = { ...launch, slots: this.#slots() };
+      const boot = this.loadFrame(stage, index);
+      this.#template = startTemplate(spec, { source, requireFrom }, boot, events, this.#clock);
+    }
+    return forkWorker(this.#template, launch, events, this.#clock);
+  }
+
+  #slots(): ParentSlots | null {
+    return this.#boot.slots?.lane() ?? null;
   }
 
   /** Returns the first frame for a new worker. */

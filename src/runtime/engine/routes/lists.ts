@@ -9,6 +9,7 @@ import type { Timer } from '../../../core/clock.ts';
 import { asModeletError, ModeletError, prefixed } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
 import type { BranchOutcome, ListTerms } from '../../../core/routes/gather.ts';
+import { byteLengthOf } from '../../../wire/codec/chunks.ts';
 import { CODEC, itemsOf, joinItems, joinPayloads } from '../../../wire/codec/codec.ts';
 import { decodeFailure } from '../../../wire/frames/items.ts';
 import { type Branches, type Item, itemOn, type LiveFork, type LiveLeg, MOVING, nextStage } from '../stage/item.ts';
@@ -90,7 +91,7 @@ class OpenList implements Branches {
     if (index === undefined || !this.#isWanted || error) this.#host.release(branch);
     if (index === undefined || !this.#isWanted) return;
     this.#ended.set(index, { item: branch, payload, error });
-    if (!error) this.#bytes += payload.bytes.byteLength;
+    if (!error) this.#bytes += byteLengthOf(payload);
     if (this.#bytes > this.#host.maxPayloadBytes) {
       this.#settle(this.#tooLarge());
     } else if (error && this.#fork.terms.partial === 'error') {

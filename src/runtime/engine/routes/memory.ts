@@ -8,6 +8,7 @@
  */
 import type { Clock } from '../../../core/clock.ts';
 import type { EngineStatus } from '../../../core/model.ts';
+import { byteLengthOf } from '../../../wire/codec/chunks.ts';
 import { type Charge, type Item, type LiveLeg, NO_MEMORY, nextStage } from '../stage/item.ts';
 
 /** Bytes of a result for each byte of an input while a stage has given none: a JPEG may unpack a few hundred times. */
@@ -125,7 +126,7 @@ export class Memory {
 
   /** Counts the payload of an item. A branch shares the payload of its parent until a stage has replaced it. */
   hold(item: Item): void {
-    const bytes = item.payload === item.parent?.payload ? 0 : item.payload.bytes.byteLength;
+    const bytes = item.payload === item.parent?.payload ? 0 : byteLengthOf(item.payload);
     item.memory = { tag: 'holds', payload: this.#charge(item.passed ? 'made' : 'entered', bytes) };
   }
 
@@ -189,7 +190,7 @@ export class Memory {
   }
 
   #resultOf({ stage, payload }: Item, unknown: number): number {
-    return stage.resultBytes(payload.bytes.byteLength, this.#host.maxPayloadBytes, unknown);
+    return stage.resultBytes(byteLengthOf(payload), this.#host.maxPayloadBytes, unknown);
   }
 
   #holdsBack(refuses: boolean): void {

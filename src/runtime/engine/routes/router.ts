@@ -105,6 +105,11 @@ export class Router {
     }
   }
 
+  /** See `VersionAdmission.grown`. */
+  grown(stages: ReadonlyMap<number, RouteStage>): void {
+    this.#admission.grown(stages);
+  }
+
   /** Drops the items that wait in front of a stage for room. */
   resetWaiting({ ref, name }: RouteStage): void {
     const waiting = this.#admission.waitingAt(ref).flatMap((id) => this.#items.get(id) ?? []);

@@ -7,12 +7,13 @@
  * starves, because the first always leads, and because no younger item joins before an item that several batches have passed by.
  */
 import { type BatchCosts, COST_IN_BYTES } from '../../../core/model.ts';
+import { byteLengthOf } from '../../../wire/codec/chunks.ts';
 
 /** An item as far as its place in a batch depends on it. */
 export interface Costly {
   readonly cost: number;
   readonly priority: number;
-  readonly payload: { readonly bytes: { readonly byteLength: number } };
+  readonly payload: Parameters<typeof byteLengthOf>[0];
   /** How many batches have taken younger items, of a cost that fitted better. */
   passedBy: number;
 }
@@ -27,7 +28,7 @@ export const MOST_PASSED_BY = 8;
 
 /** Returns the cost of an item. An item that came before its stage counted costs may have none. */
 function costOf({ cost, payload }: Costly, by: string): number {
-  return by === COST_IN_BYTES ? payload.bytes.byteLength : Math.max(cost, 0);
+  return by === COST_IN_BYTES ? byteLengthOf(payload) : Math.max(cost, 0);
 }
 
 /** The items of a batch, as far as they matter for its cost. */

@@ -5,6 +5,7 @@ import type { AdaptiveStatus, BatchCosts, Batching } from '../../../core/model.t
 import { Adaptive, type AdaptiveStage } from '../../../core/queues/adaptive.ts';
 import { type BatchDecision, decideBatch, type QueueView } from '../../../core/queues/batch-policy.ts';
 import type { BatchReason } from '../../../core/readings.ts';
+import { byteLengthOf } from '../../../wire/codec/chunks.ts';
 import type { Room } from '../pools/pool.ts';
 import { areFull, chooseByCost } from './batch-costs.ts';
 import { type Item, isAlone } from './item.ts';
@@ -37,10 +38,10 @@ export function takeFrom(
   const taken: Item[] = [];
   let bytes = 0;
   const hasRoom = ({ payload }: Item): boolean =>
-    taken.length === 0 || bytes + payload.bytes.byteLength <= FULL_BATCH_BYTES;
+    taken.length === 0 || bytes + byteLengthOf(payload) <= FULL_BATCH_BYTES;
   const join = (item: Item): boolean => {
     if (!claim(item)) return false;
-    bytes += item.payload.bytes.byteLength;
+    bytes += byteLengthOf(item.payload);
     remove(item);
     taken.push(item);
     return true;
@@ -156,11 +157,13 @@ export class BatchFormer {
    * Whether the next batch may go ahead to a busy worker. It cannot be taken back, so it must be full: no later item
    * could have joined it. None goes ahead if the stage drops its oldest items. While an item waits that must run alone,
    * only empty workers get batches: otherwise no worker might ever be empty.
+   * @param ahead number of single items that may wait in a worker; larger batches give it enough to do one by one
    */
-  roomFor({ batching, overflow }: StageDefinition, hasAlone: boolean, areShort: boolean): Room {
+  roomFor({ batching, overflow, modelet }: StageDefinition, hasAlone: boolean, ahead: number): Room {
     if (hasAlone) return 'empty';
-    const full = this.#queue.batchable >= this.#ruleOf(batching).maxBatchSize;
-    return areShort && full && overflow !== 'drop-oldest' ? 'ahead' : 'place';
+    const { maxBatchSize } = this.#ruleOf(batching);
+    if (ahead === 0 || this.#queue.batchable < maxBatchSize || overflow === 'drop-oldest') return 'place';
+    return maxBatchSize === 1 && modelet.concurrency === 1 ? ahead : 1;
   }
 
   #ruleOf(batching: Batching): Batching {

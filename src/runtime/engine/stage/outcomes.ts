@@ -6,6 +6,7 @@ import { rerunsBatches, type StageDefinition } from '../../../config/stage-defin
 import type { ModeletError } from '../../../core/errors.ts';
 import type { StageTiming } from '../../../core/model.ts';
 import type { StageMeter } from '../../../observe/meters/stage-meter.ts';
+import { byteLengthOf } from '../../../wire/codec/chunks.ts';
 import type { BatchRunReport, WireItem } from '../../../wire/frames/frames.ts';
 import { type Batch, RunTimeout } from '../pools/pool.ts';
 import type { BatchFormer } from './batching.ts';
@@ -65,7 +66,7 @@ export class Outcomes {
         again.push(item);
         return;
       }
-      if (reply.ok) this.#recent.growth.note(item.payload.bytes.byteLength, reply.payload.bytes.byteLength);
+      if (reply.ok) this.#recent.answered(byteLengthOf(item.payload), byteLengthOf(reply.payload));
       const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.#meter.itemWaited(waitMs, batchMs);

@@ -1,5 +1,4 @@
 /** The engine as a stage sees it. In its own file because the parts of a stage need it too. */
-
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { Clock } from '../../../core/clock.ts';
 import type { LogRecord, ModeletDescription } from '../../../core/model.ts';

@@ -7,6 +7,7 @@ import type { Deadline } from '../../../core/clock.ts';
 import type { ModeletError } from '../../../core/errors.ts';
 import { type BatchCosts, BYTES_PER_MB, COST_IN_BYTES, NO_COST } from '../../../core/model.ts';
 import { PriorityFifo } from '../../../core/queues/fifo.ts';
+import { byteLengthOf } from '../../../wire/codec/chunks.ts';
 import { type KeptStates, keepsStates } from '../keys/kept-states.ts';
 import { KeyLanes } from '../keys/key-lanes.ts';
 import { type BatchSource, takeFrom } from './batching.ts';
@@ -259,13 +260,13 @@ export class StageQueue implements Iterable<Item>, BatchSource {
 
   /** @param first whether the item goes before the others of its key */
   #noteQueued(item: Item, first: boolean): void {
-    this.#bytes += item.payload.bytes.byteLength;
+    this.#bytes += byteLengthOf(item.payload);
     this.#bounds.note(item);
     this.#keys?.queued(item, first);
   }
 
   #noteGone(item: Item): void {
-    this.#bytes -= item.payload.bytes.byteLength;
+    this.#bytes -= byteLengthOf(item.payload);
     if (isAlone(item)) this.#alone -= 1;
     item.state = MOVING;
     this.#keys?.gone(item);

@@ -264,7 +264,7 @@ export class Stage implements RouteStage {
   }
 
   get #roomNeeded(): Room {
-    return this.#former.roomFor(this.#definition, this.#queue.hasAlone, this.#recent.areShort);
+    return this.#former.roomFor(this.#definition, this.#queue.hasAlone, this.#recent.ahead);
   }
 
   /** Removes late items. While a batch fills for a free worker, removes only expired ones: no other item would gain. */

@@ -4,7 +4,7 @@
  */
 import type { RequestNumber } from '../../../core/model.ts';
 import { AdmissionQueue } from '../../desk/admission-queue.ts';
-import type { Item } from '../stage/item.ts';
+import type { Item, RouteStage } from '../stage/item.ts';
 
 export class VersionAdmission {
   readonly #queue: AdmissionQueue<Item>;
@@ -22,6 +22,11 @@ export class VersionAdmission {
   enter(item: Item): void {
     const { ref, patientRoom } = item.stage;
     this.#queue.enter(item, ref, patientRoom);
+  }
+
+  /** Lets items in where a deploy has raised a capacity. @param stages those of the present plan, by number */
+  grown(stages: ReadonlyMap<number, RouteStage>): void {
+    this.#queue.grown((ref) => stages.get(ref)?.patientRoom ?? 0);
   }
 
   /** Frees the place of an item that leaves its stage. No effect if it did not enter here. */

@@ -2,7 +2,6 @@
  * The versions of stages: decides which stage gets a request, takes the share from a version whose requests fail, and
  * changes shares when a user asks for it.
  */
-
 import type { StageDefinition } from '../../../config/stage-definition.ts';
 import type { LogRecord } from '../../../core/model.ts';
 import {

@@ -2,7 +2,6 @@
  * Calls user code and turns every outcome into a `Progress`; encodes the results and errors of a batch as replies that
  * fit one frame together.
  */
-
 import { types } from 'node:util';
 import { asError, ModeletError } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
@@ -25,10 +24,12 @@ export type Progress =
   | { readonly tag: 'done'; readonly value: unknown }
   | { readonly tag: 'failed'; readonly error: unknown };
 
+const NOTHING = 'the modelet returned undefined: its code must return the result';
+
 export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): WireItem {
   try {
     if (progress.tag === 'failed') return answer(item, false, errorPayload(progress.error, limits));
-    if (progress.value === undefined) throw new ModeletError('modelet_failed', 'the modelet returned undefined');
+    if (progress.value === undefined) throw new ModeletError('modelet_failed', NOTHING);
     // A result in parts goes to the caller, and not to other stages.
     const encode = limits.emitsLists && !item.streams ? encodeList : encodePayload;
     const payload = encode(progress.value, { blame: 'modelet_failed', maxBytes: limits.maxPayloadBytes });

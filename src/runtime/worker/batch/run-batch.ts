@@ -95,7 +95,8 @@ class RunningBatch {
     const come = items.map((item, index): Come => {
       return { item, index, ctx: this.#run.contextFor([item.id]), meta: readMeta(item) };
     });
-    const prepared = await inTurn(come, (one) => this.#prepare(one, now));
+    const prepare = (one: Come): Attempt => this.#prepare(one, now);
+    const prepared = await (this.#modelet.preparesAtOnce ? Promise.all(come.map(prepare)) : inTurn(come, prepare));
     const replies = [...items];
     const going: Going[] = [];
     for (const [index, progress] of prepared.entries()) {

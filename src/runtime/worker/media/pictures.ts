@@ -3,6 +3,8 @@ import { types } from 'node:util';
 import { asError } from '../../../core/errors.ts';
 import { counted } from '../../../core/figures.ts';
 import { isFields } from '../../../core/objects.ts';
+import { isSize } from '../../../core/pictures/png.ts';
+import type { Size } from '../presets/placement.ts';
 import type { OpenSharp } from '../tasks/library.ts';
 import { beyondLimit, fileBytes, type InputFields, notTaken } from './files.ts';
 
@@ -46,15 +48,23 @@ export class Pictures {
 
   async #decode(bytes: Uint8Array): Promise<Picture> {
     try {
-      const opened = this.#sharp(bytes, { failOn: 'error', limitInputPixels: false });
-      const { width = 0, height = 0 } = await opened.metadata();
-      this.#checkSize(width, height);
+      // An empty file is refused here already.
+      const opened = this.#sharp(bytes, { failOn: 'error', limitInputPixels: Math.ceil(this.#mostPixels) });
       const { data, info } = await opened.rotate().toColourspace('srgb').raw().toBuffer({ resolveWithObject: true });
+      this.#checkSize(info.width, info.height);
       return { data: inColour(data, info.channels), width: info.width, height: info.height };
     } catch (thrown) {
-      const { message, code } = asError(thrown) as Error & { readonly code?: unknown };
-      throw code === 'payload_too_large' ? thrown : notTaken(`the picture cannot be read: ${message}`, thrown);
+      await this.#checkFile(bytes);
+      throw notTaken(`the picture cannot be read: ${asError(thrown).message}`, thrown);
     }
+  }
+
+  /** Finds out why a file was refused: sharp does not tell how large a picture is that it does not read. */
+  async #checkFile(bytes: Uint8Array): Promise<void> {
+    if (bytes.length === 0) return;
+    const opened = this.#sharp(bytes, { limitInputPixels: false });
+    const { width = 0, height = 0 } = await opened.metadata().catch(() => ({ width: 1, height: 1 }));
+    this.#checkSize(width, height);
   }
 
   #raw({ data, width, height, channels }: Pixels): Picture {
@@ -71,13 +81,22 @@ export class Pictures {
   }
 
   #checkSize(width: number, height: number): void {
-    const isSize = [width, height].every((side) => Number.isSafeInteger(side) && side > 0);
-    if (!isSize) throw notTaken(`the picture has no size: ${width} x ${height}`);
+    if (!isSize(width, height)) throw notTaken(`the picture has no size: ${width} x ${height}`);
     if (width * height <= this.#mostPixels) return;
     throw beyondLimit(
       `the picture has ${width} x ${height} pixels; the limit is ${this.#mostPixels / MILLION} million (maxMegapixels)`,
     );
   }
+}
+
+/**
+ * Checks the size that a model wants.
+ * @throws ModeletError `invalid_input` if a narrow picture would lose a side, `payload_too_large` if it would become too large
+ */
+export function checkNewSize({ width, height }: Size, maxMegapixels: number): void {
+  const size = `the picture is too narrow: it would have ${width} x ${height} pixels`;
+  if (width * height === 0) throw notTaken(size);
+  if (width * height > maxMegapixels * MILLION) throw beyondLimit(`${size} (maxMegapixels)`);
 }
 
 /** Finds pixels in an object: its plain fields, that of Jimp, of sharp, or a tensor of the shape [height, width, channels]. */

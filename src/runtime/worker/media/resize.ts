@@ -3,11 +3,12 @@
  * which the presets of ONNX stages use, is faster and differs by up to a few steps of colour.
  */
 import type { Size } from '../presets/placement.ts';
-import type { RawImage, RawImageClass } from '../tasks/library.ts';
+import type { PixelImage, RawImageClass } from '../tasks/library.ts';
+import { checkNewSize } from './pictures.ts';
 
 /** For each pixel of a side of the new picture, the pixels that it covers, and how much each counts. */
 interface Covered {
-  /** The most pixels that one covers: so many weights are there for each. */
+  /** The most pixels that one covers, at least 3: so many weights are there for each, 0 where it covers fewer. */
   readonly most: number;
   readonly firsts: Int32Array;
   readonly counts: Int32Array;
@@ -48,18 +49,43 @@ function cubic(x: number): number {
  */
 export function resizeAsPillow(data: Uint8ClampedArray, from: Size, to: Size, filter: FilterName): Uint8ClampedArray {
   const columns = coveredBy(from.width, to.width, filter);
-  const wide = columns === null ? data : new Uint8ClampedArray(to.width * from.height * 3);
-  if (columns !== null) sumLines(data, wide, from, columns);
   const lines = coveredBy(from.height, to.height, filter);
+  const length = to.width * from.height * 3;
+  const wide = columns === null ? data : lines === null ? new Uint8ClampedArray(length) : between(length);
+  if (columns !== null) sumLines(data, wide, from, columns);
   if (lines === null) return wide;
   const made = new Uint8ClampedArray(to.width * to.height * 3);
   sumColumns(wide, made, to.width * 3, lines);
   return made;
 }
 
+/** Keeps what lies between the two steps for the next picture, so that the garbage collector has less to do. */
+let kept = new Uint8ClampedArray(0);
+const MOST_KEPT = 8 * 1024 * 1024;
+
+function between(length: number): Uint8ClampedArray {
+  if (length > MOST_KEPT) return new Uint8ClampedArray(length);
+  if (kept.length < length) kept = new Uint8ClampedArray(length);
+  return kept;
+}
+
+/** Of the sides that were last computed: a camera gives pictures of one size. */
+const computed = new Map<string, Covered>();
+const MOST_COMPUTED = 16;
+
 /** Returns null if the side keeps its length. */
 function coveredBy(from: number, to: number, name: FilterName): Covered | null {
   if (from === to) return null;
+  const key = `${from} ${to} ${name}`;
+  const known = computed.get(key);
+  if (known) return known;
+  const covered = computeCovered(from, to, name);
+  if (computed.size >= MOST_COMPUTED) computed.clear();
+  computed.set(key, covered);
+  return covered;
+}
+
+function computeCovered(from: number, to: number, name: FilterName): Covered {
   const { reach, weigh } = FILTERS[name] as Filter;
   const scale = from / to;
   const spread = Math.max(1, scale);
@@ -81,41 +107,66 @@ function coveredBy(from: number, to: number, name: FilterName): Covered | null {
   return { most, firsts, counts, weights };
 }
 
+/** So many lines lie in the cache of the processor while all their columns are made. */
+const LINES_TOGETHER = 32;
+
+/** Goes down the lines, because then the weights stay the same. Most pixels need two weights, so these stand before the loop. */
 function sumLines(data: Uint8ClampedArray, made: Uint8ClampedArray, from: Size, columns: Covered): void {
   const { most, firsts, counts, weights } = columns;
-  let to = 0;
-  for (let line = 0; line < from.height; line += 1) {
-    for (let column = 0; column < firsts.length; column += 1, to += 3) {
-      let [red, green, blue] = [HALF, HALF, HALF];
-      let at = (line * from.width + (firsts[column] as number)) * 3;
-      const end = column * most + (counts[column] as number);
-      for (let of = column * most; of < end; of += 1, at += 3) {
-        const weight = weights[of] as number;
-        red += Math.imul(weight, data[at] as number);
-        green += Math.imul(weight, data[at + 1] as number);
-        blue += Math.imul(weight, data[at + 2] as number);
+  const [line, madeLine] = [from.width * 3, firsts.length * 3];
+  for (let top = 0; top < from.height; top += LINES_TOGETHER) {
+    const end = Math.min(from.height, top + LINES_TOGETHER) * madeLine;
+    for (let column = 0; column < firsts.length; column += 1) {
+      const first = column * most;
+      const last = first + (counts[column] as number);
+      const weight = weights[first] as number;
+      const other = weights[first + 1] as number;
+      // Where a pixel has one weight only, the other is 0, and nothing need lie behind the picture.
+      const next = last - first < 2 ? 0 : 3;
+      let at = top * line + (firsts[column] as number) * 3;
+      for (let to = top * madeLine + column * 3; to < end; to += madeLine, at += line) {
+        const beside = at + next;
+        let red = HALF + pairOf(data, at, weight, beside, other);
+        let green = HALF + pairOf(data, at + 1, weight, beside + 1, other);
+        let blue = HALF + pairOf(data, at + 2, weight, beside + 2, other);
+        for (let of = first + 2, more = at + 6; of < last; of += 1, more += 3) {
+          const third = weights[of] as number;
+          red = (red + Math.imul(third, data[more] as number)) | 0;
+          green = (green + Math.imul(third, data[more + 1] as number)) | 0;
+          blue = (blue + Math.imul(third, data[more + 2] as number)) | 0;
+        }
+        made[to] = red >> BITS;
+        made[to + 1] = green >> BITS;
+        made[to + 2] = blue >> BITS;
       }
-      made[to] = red >> BITS;
-      made[to + 1] = green >> BITS;
-      made[to + 2] = blue >> BITS;
     }
   }
 }
 
+/** Adds two lines at a time, so that the sums are read and written half as often. */
 function sumColumns(data: Uint8ClampedArray, made: Uint8ClampedArray, stride: number, lines: Covered): void {
   const { most, firsts, counts, weights } = lines;
   const sums = new Int32Array(stride);
-  let to = 0;
   for (let line = 0; line < firsts.length; line += 1) {
+    const last = line * most + (counts[line] as number);
+    let of = line * most;
+    let from = (firsts[line] as number) * stride;
     sums.fill(HALF);
-    for (let of = 0; of < (counts[line] as number); of += 1) {
-      const weight = weights[line * most + of] as number;
-      const from = ((firsts[line] as number) + of) * stride;
-      for (let at = 0; at < stride; at += 1)
-        sums[at] = (sums[at] as number) + Math.imul(weight, data[from + at] as number);
+    for (; of + 2 < last; of += 2, from += 2 * stride) {
+      const [weight, other] = [weights[of] as number, weights[of + 1] as number];
+      for (let at = 0, above = from, below = from + stride; at < stride; at += 1, above += 1, below += 1)
+        sums[at] = (sums[at] as number) + pairOf(data, above, weight, below, other);
     }
-    for (let at = 0; at < stride; at += 1, to += 1) made[to] = (sums[at] as number) >> BITS;
+    const isOne = last - of < 2;
+    const [weight, other] = [weights[of] as number, isOne ? 0 : (weights[of + 1] as number)];
+    const [next, to] = [isOne ? from : from + stride, line * stride];
+    for (let at = 0, above = from, below = next; at < stride; at += 1, above += 1, below += 1)
+      made[to + at] = ((sums[at] as number) + pairOf(data, above, weight, below, other)) >> BITS;
   }
+}
+
+function pairOf(data: Uint8ClampedArray, one: number, weight: number, other: number, otherWeight: number): number {
+  return Math.imul(weight, data[one] as number) + Math.imul(otherWeight, data[other] as number);
 }
 
 /** The filters as processors number them; they may also be named. The nearest pixel needs none. */
@@ -124,21 +175,36 @@ const NUMBERED: readonly (FilterName | null)[] = [null, 'lanczos', 'bilinear', '
 /**
  * Returns a kind of picture that changes its size as in Python. The library's own looks at the nearest pixels alone, so that
  * a model would see a large picture with a grain that it was not trained with.
+ * @param maxMegapixels limit of a new size: where the shorter side decides, a narrow picture becomes very large
  */
-export function sizedImages(Base: RawImageClass): RawImageClass {
+export function sizedImages(Base: RawImageClass, maxMegapixels: number): RawImageClass {
   return class SizedImage extends Base {
     override async resize(
       width: number | null,
       height: number | null,
       options: { readonly resample?: number | string } = {},
-    ): Promise<RawImage> {
+    ): Promise<PixelImage> {
       const { resample = 'bilinear' } = options;
       const filter = NUMBERED.find((name, number) => number === resample || name === resample) ?? null;
-      const isSize = (side: number | null): side is number => Number.isInteger(side) && Number(side) > 0;
-      if (filter === null || this.channels !== 3 || !isSize(width) || !isSize(height))
+      const isSide = (side: number | null): side is number => Number.isInteger(side) && Number(side) >= 0;
+      if (isSide(width) && isSide(height)) checkNewSize({ width, height }, maxMegapixels);
+      if (filter === null || this.channels !== 3 || !isSide(width) || !isSide(height))
         return super.resize(width, height, options);
       const data = resizeAsPillow(this.data as Uint8ClampedArray, this, { width, height }, filter);
       return new SizedImage(data, width, height, 3);
+    }
+
+    /** The library would copy the picture to sharp and back for it. Where the picture is too small, that also fills it up. */
+    override async center_crop(width: number, height: number): Promise<PixelImage> {
+      const [right, below] = [this.width - width, this.height - height];
+      if (this.channels !== 3 || !(right >= 0 && below >= 0)) return super.center_crop(width, height);
+      const [left, top] = [Math.floor(right / 2), Math.floor(below / 2)];
+      const [data, cut] = [this.data as Uint8ClampedArray, new Uint8ClampedArray(width * height * 3)];
+      for (let line = 0; line < height; line += 1) {
+        const from = ((top + line) * this.width + left) * 3;
+        cut.set(data.subarray(from, from + width * 3), line * width * 3);
+      }
+      return new SizedImage(cut, width, height, 3);
     }
   };
 }

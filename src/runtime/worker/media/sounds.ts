@@ -10,6 +10,8 @@ import { readWav, type Sound } from './wav.ts';
 const DECODER = 'audio-decode';
 const WHAT =
   'a sound is the bytes of a file, base64, a data URL, {data, sampleRate} with samples from -1 to 1, or a Float32Array at the rate of the model';
+/** The highest sample rate of converters that are sold. */
+const HIGHEST_RATE = 768_000;
 /** Zero crossings of the filter on each side of a sample, when the rate changes. */
 const CROSSINGS = 16;
 
@@ -35,7 +37,10 @@ export class Sounds {
   async read(value: unknown): Promise<Float32Array> {
     const sound = samplesIn(value, this.#rate) ?? (await this.#decode(value));
     const length = sound.channels[0]?.length ?? 0;
-    if (length === 0) throw notTaken('the sound has no samples');
+    // A long sound at a rate that no sound has would pass for a short one.
+    if (sound.rate > HIGHEST_RATE) throw notTaken(`its sample rate is ${sound.rate}; the limit is ${HIGHEST_RATE}`);
+    // A decoder gives no channels at a rate of 0 for a file without frames: the length is then no number.
+    if (!(Math.floor((length * this.#rate) / sound.rate) >= 1)) throw notTaken('the sound has no samples');
     const seconds = length / sound.rate;
     if (seconds > this.#maxSeconds)
       throw beyondLimit(`the sound has ${seconds.toFixed(1)} s; the limit is ${this.#maxSeconds} s (maxSeconds)`);

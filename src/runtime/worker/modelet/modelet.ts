@@ -206,6 +206,8 @@ export interface LoadedModelet extends Statics {
   readonly instead?: string | null;
   /** See `ModeletDescription`. */
   readonly rows?: true;
+  /** Whether the inputs of a batch are prepared at the same time: pictures are decoded on other threads. */
+  readonly preparesAtOnce?: boolean;
   /** Returns how often its model has run. Absent: once for each call of `predict`. */
   runs?(): number;
   setup(): unknown;

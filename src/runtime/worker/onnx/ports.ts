@@ -84,6 +84,8 @@ export function whyNotLoaded(message: string): string {
   const [, opset, domain, till] =
     /Opset (\d+) is under development.*support for domain (\S+) is till opset (\d+)/s.exec(message) ?? [];
   if (opset) return `the model needs opset ${opset} of ${domain}, of which ${till} is the newest that runs: ${newer}`;
+  const [unread, path] = /(?:Load model from (.+) failed:\s*)?Protobuf parsing failed/i.exec(message) ?? [];
+  if (unread) return `not an ONNX model, or an incomplete file${path ? `: ${path}` : ''}`;
   return message;
 }
 

@@ -130,10 +130,17 @@ function tensor(
   return { values, dims: dims as number[] };
 }
 
+/** More than any model has. */
+const MOST_DIMS = 100;
+
 /** Flattens nested arrays. Takes the dimensions from the first array at each depth; the others must match. */
 function flatten(nested: readonly unknown[], port: SessionPort): FoundShape {
   const dims: number[] = [];
-  for (let level: unknown = nested; isList(level); level = level[0]) dims.push(level.length);
+  for (let level: unknown = nested; isList(level); level = level[0]) {
+    // A message of a flow may have an array that contains itself.
+    if (dims.length === MOST_DIMS) throw refuse(port, `has more than ${MOST_DIMS} dimensions`);
+    dims.push(level.length);
+  }
   if (dims.length === 1) return { values: nested, dims: null };
   const values: unknown[] = [];
   const visit = (list: ArrayLike<unknown>, depth: number): void => {

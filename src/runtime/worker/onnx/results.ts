@@ -1,5 +1,4 @@
 /** Turns one item's outputs into its result: plain data, tensors, or a label with its score. */
-
 import type { OnnxOptions } from '../../../config/stage-source.ts';
 import { counted } from '../../../core/figures.ts';
 import { nested, sizeOf } from '../../../core/tensor.ts';

@@ -1,8 +1,8 @@
 /** Makes of a picture the tensors that an ONNX model takes. */
 import type { TaskValues } from '../../../config/tasks/task-options.ts';
 import { sizeOf } from '../../../core/tensor.ts';
-import { beyondLimit } from '../media/files.ts';
-import { type Picture, Pictures } from '../media/pictures.ts';
+import { checkNewSize, type Picture, Pictures } from '../media/pictures.ts';
+import { type ColourPlaces, putPixels } from '../media/planes.ts';
 import { makeElements, type TensorElements, toElements } from '../onnx/elements.ts';
 import type { Ports } from '../onnx/ports.ts';
 import type { ItemPart, ItemParts } from '../onnx/read-item.ts';
@@ -33,7 +33,6 @@ const VALUES: Readonly<Record<string, readonly [mean: Colours, std: Colours]>> =
 };
 /** The filters of sharp by the names of Pillow's, which they agree with. */
 const KERNELS: Readonly<Record<string, string>> = { bilinear: 'linear', bicubic: 'cubic', lanczos: 'lanczos3' };
-const MILLION = 1_000_000;
 
 export class PictureReader {
   readonly #sharp: OpenSharp;
@@ -43,6 +42,8 @@ export class PictureReader {
   readonly #values: TaskValues;
   /** For each colour of the input, what each byte becomes. */
   readonly #tables: readonly Float32Array[];
+  /** null: the input is grey. */
+  readonly #places: ColourPlaces | null;
 
   constructor(sharp: OpenSharp, ports: Ports, input: PictureInput, values: TaskValues) {
     this.#sharp = sharp;
@@ -51,6 +52,7 @@ export class PictureReader {
     this.#input = input;
     this.#values = values;
     this.#tables = Array.from({ length: input.colours }, (_, colour) => tableFor(colour, input, values));
+    this.#places = input.colours === 1 ? null : colourPlaces(input, this.#tables, values['colours'] === 'bgr');
   }
 
   /** @throws ModeletError `invalid_input` for what is no picture, `payload_too_large` for one with too many pixels */
@@ -74,11 +76,7 @@ export class PictureReader {
   }
 
   async #resized({ data, ...from }: Picture, to: Size): Promise<ArrayLike<number>> {
-    const most = Number(this.#values['maxMegapixels']);
-    if (to.width * to.height > most * MILLION)
-      throw beyondLimit(
-        `the picture is too narrow to crop: it would have ${to.width} x ${to.height} pixels (maxMegapixels)`,
-      );
+    checkNewSize(to, Number(this.#values['maxMegapixels']));
     const { resample, resize } = this.#values;
     if (resample === 'opencv' || (resample === 'auto' && resize === 'letterbox')) return betweenNearest(data, from, to);
     // If a side becomes longer, sharp moves the picture by half a pixel.
@@ -97,28 +95,45 @@ export class PictureReader {
   #tensor(data: ArrayLike<number>, placement: Placement): ItemPart {
     const { width, height, colours, isPlanar, type } = this.#input;
     const elements = new Float32Array(colours * width * height);
-    for (const colour of this.#tables.keys()) this.#putColour(elements, colour, data, placement);
+    this.#putBars(elements, placement);
+    const { resized, left, top } = placement;
+    const [x0, x1] = [Math.max(0, left), Math.min(width, left + resized.width)];
+    for (let y = Math.max(0, top); y < Math.min(height, top + resized.height); y += 1) {
+      const from = ((y - top) * resized.width + x0 - left) * 3;
+      const at = y * width + x0;
+      if (this.#places) putPixels(data, from, x1 - x0, elements, this.#places, at);
+      else putGrey(data, from, x1 - x0, elements, this.#tables[0] as Float32Array, at);
+    }
     const dims = isPlanar ? [1, colours, height, width] : [1, height, width, colours];
     return { dims, data: toElements(type, elements) as TensorElements };
   }
 
-  #putColour(elements: Float32Array, colour: number, data: ArrayLike<number>, { resized, left, top }: Placement): void {
-    const { width, height, colours, isPlanar } = this.#input;
-    const table = this.#tables[colour] as Float32Array;
-    const [start, step] = isPlanar ? [colour * width * height, 1] : [colour, colours];
-    if (resized.width < width || resized.height < height) {
-      const bar = table[Number(this.#values['bars'])] as number;
-      for (let at = 0; at < width * height; at += 1) elements[start + at * step] = bar;
-    }
-    const source = this.#values['colours'] === 'bgr' ? 2 - colour : colour;
-    const byteAt = colours === 1 ? greyOf : (bytes: ArrayLike<number>, at: number) => bytes[at + source] as number;
-    const [x0, x1] = [Math.max(0, left), Math.min(width, left + resized.width)];
-    for (let y = Math.max(0, top); y < Math.min(height, top + resized.height); y += 1) {
-      let from = ((y - top) * resized.width + x0 - left) * 3;
-      let to = start + (y * width + x0) * step;
-      for (let x = x0; x < x1; x += 1, from += 3, to += step) elements[to] = table[byteAt(data, from)] as number;
+  #putBars(elements: Float32Array, { resized }: Placement): void {
+    const { width, height } = this.#input;
+    if (resized.width >= width && resized.height >= height) return;
+    const bars = Number(this.#values['bars']);
+    for (const [colour, table] of this.#tables.entries()) {
+      const { start, step } = placesOf(colour, this.#input);
+      for (let at = 0; at < width * height; at += 1) elements[start + at * step] = table[bars] as number;
     }
   }
+}
+
+/** Where the numbers of a colour lie. @param colour of the input, in its own order */
+function placesOf(colour: number, { width, height, colours, isPlanar }: PictureInput): { start: number; step: number } {
+  return isPlanar ? { start: colour * width * height, step: 1 } : { start: colour, step: colours };
+}
+
+/** @param tables of the colours in the order of the input */
+function colourPlaces(input: PictureInput, tables: readonly Float32Array[], isBlueFirst: boolean): ColourPlaces {
+  const [red, green, blue] = isBlueFirst ? ([2, 1, 0] as const) : ([0, 1, 2] as const);
+  const table = (colour: number): Float32Array => tables[colour] as Float32Array;
+  const start = (colour: number): number => placesOf(colour, input).start;
+  return {
+    tables: [table(red), table(green), table(blue)],
+    starts: [start(red), start(green), start(blue)],
+    step: placesOf(red, input).step,
+  };
 }
 
 /** @param colour of the input, in its own order */
@@ -136,10 +151,19 @@ function tableFor(colour: number, { type, colours }: PictureInput, values: TaskV
   return bytes.map((byte) => (byte / 255 - mean) / std);
 }
 
-/** The brightness of a pixel as ITU-R 601 has it, rounded. */
-function greyOf(data: ArrayLike<number>, at: number): number {
-  const [red, green, blue] = [data[at], data[at + 1], data[at + 2]] as [number, number, number];
-  return (red * 19_595 + green * 38_470 + blue * 7471 + 0x8000) >> 16;
+/** Puts the brightness of pixels as ITU-R 601 has it, rounded. */
+function putGrey(
+  bytes: ArrayLike<number>,
+  from: number,
+  count: number,
+  numbers: Float32Array,
+  table: Float32Array,
+  at: number,
+): void {
+  for (let pixel = 0, byte = from; pixel < count; pixel += 1, byte += 3) {
+    const [red, green, blue] = [bytes[byte], bytes[byte + 1], bytes[byte + 2]] as [number, number, number];
+    numbers[at + pixel] = table[(red * 19_595 + green * 38_470 + blue * 7471 + 0x8000) >> 16] as number;
+  }
 }
 
 /** Computes each pixel from the four nearest ones, however much smaller the picture becomes. */

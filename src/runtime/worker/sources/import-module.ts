@@ -36,7 +36,7 @@ function notInstalled(folder: string, module: string, cause: unknown): ModeletEr
   const name = packageOf(module);
   return new ModeletError(
     'config_invalid',
-    `the module ${module} is not installed: run "npm install ${name}" in ${folder}, then restart the stage's workers; or list it on the tab Modules of the stage, which Node-RED installs unless externalModules in its settings forbids it`,
+    `the module ${module} is not installed: run "npm install ${name}" in ${folder}, then restart the stage's workers; or deploy the stage from its dialog: Node-RED installs the module then, unless externalModules in its settings forbids it`,
     { cause },
   );
 }

@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
-import { INLINE_NAMES } from '../../../config/formats/module-names.ts';
+import { INLINE_NAMES, packageOf } from '../../../config/formats/module-names.ts';
 import type { ModuleBinding, StageSource } from '../../../config/stage-source.ts';
 import { asError, isModeletError } from '../../../core/errors.ts';
 import type { MessageUse } from '../../../core/whole-messages.ts';
@@ -23,7 +23,7 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
   const predict = compile(source.code, names, `${context.stage}: Predict`);
   const teardown = compile(source.teardown, names, `${context.stage}: On Stop`);
   const modules = await Promise.all(source.libs.map((lib) => load(lib, definition.requireFrom)));
-  const require = createRequire(join(definition.requireFrom, 'package.json'));
+  const require = requireFrom(definition.requireFrom);
   const { use, variables = {} } = source;
   const node = nodeHabits(context);
   const env = {
@@ -71,6 +71,25 @@ async function load({ module }: ModuleBinding, folder: string): Promise<unknown>
   }
 }
 
+const PACKAGE = /^@?[\w~-][\w./~-]*$/;
+
+/** Returns the `require` of the code's folder. The error of a missing package says how to get it. */
+function requireFrom(folder: string): NodeJS.Require {
+  const require = createRequire(join(folder, 'package.json'));
+  const explained = (name: string): unknown => {
+    try {
+      return require(name);
+    } catch (thrown) {
+      const error = thrown as { readonly code?: unknown; message: string };
+      // The missing module may also be a file, or a package that this package needs.
+      if (error.code === 'MODULE_NOT_FOUND' && PACKAGE.test(name) && error.message.includes(`'${name}'`))
+        error.message = `Cannot find module '${name}': list it on the tab Modules of the stage, or run "npm install ${packageOf(name)}" in ${folder}`;
+      throw thrown;
+    }
+  };
+  return Object.assign(explained, require);
+}
+
 function compile(code: string, names: readonly string[], filename: string): Body {
   try {
     // Compiled as a script and not with Function, so that a stack names the tab and line that the user sees.
@@ -88,7 +107,8 @@ function compile(code: string, names: readonly string[], filename: string): Body
 /** Adds the place to a syntax error's message. Only its stack has the place, but people see only the message. */
 function withPlace(error: Error, filename: string): Error {
   const [place = ''] = error.stack?.split('\n') ?? [];
-  error.message = `${place.startsWith(filename) ? place : filename}: ${error.message}`;
+  const hint = error.message.startsWith('Cannot use import statement') ? ' (use require, or the tab Modules)' : '';
+  error.message = `${place.startsWith(filename) ? place : filename}: ${error.message}${hint}`;
   return error;
 }
 

@@ -2,7 +2,6 @@
  * One run of inline code that has the habits of a function node's: gives it `msg`, `node` and the context stores, and notes
  * what it does with them. Node-RED then does the same with the real message, see src/node-red/request/whole-message.ts.
  */
-
 import {
   type ContextKey,
   type ContextScope,
@@ -92,7 +91,7 @@ export class MessageRun {
       keys: (store?: unknown, callback?: unknown) => {
         const then = callbackIn(store, callback);
         const keys = Object.keys(this.#store(at('', store)));
-        then?.(undefined, ...keys);
+        then?.(null, keys);
         return then ? undefined : keys;
       },
       /** The runs of a stage whose code has this take turns, so that none writes in between. */

@@ -64,6 +64,7 @@ const open: LoadSource<OnnxSource> = async ({ path, options, soleWorker }, { req
     ...(takes === 'tensors' && !answer && takesRows(stacking, warning) ? { rows: true } : {}),
     batch: true,
     runs: () => runs,
+    preparesAtOnce: true,
     setup: () => {},
     preprocess: (input) => reader.read(input, stacking),
     predict: async (given, metas) => {

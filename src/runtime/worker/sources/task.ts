@@ -35,6 +35,7 @@ const open: LoadSource<TaskSource> = async (stage, { requireFrom }, { cpus, log 
     examples,
     instead: libraries.instead,
     documented: { inputSchema: inputSchemaOf(task), outputSchema: TASKS[task].result },
+    preparesAtOnce: true,
     setup: () => {},
     preprocess: read,
     teardown: () => pipeline.dispose(),

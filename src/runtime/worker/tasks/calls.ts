@@ -1,5 +1,4 @@
-/** Calls the pipeline of a task: inputs with the same options together if it takes several, else one by one. */
-
+/** Calls the pipeline of a task: inputs with the same options together if it takes several, texts of similar length; else one by one. */
 import type { TaskName } from '../../../config/stage-source.ts';
 import type { RequestOptions, TaskValues } from '../../../config/tasks/task-options.ts';
 import { TASKS, type TaskForm } from '../../../config/tasks/tasks.ts';
@@ -9,9 +8,14 @@ import { detect } from './detect.ts';
 import type { AskedQuestion, PreparedInput } from './inputs.ts';
 import { languageOf } from './language.ts';
 import type { Detector, Library, RawImage, TaskPipeline } from './library.ts';
+import { type Answering, answersTo } from './questions.ts';
 import { RESULTS } from './results.ts';
+import { type Embedding, vectorsOf } from './vectors.ts';
 
-/** Inputs that run in one call. */
+/** A run takes as much longer as another text of about 30 tokens: it reads the weights once more. */
+const CHARACTERS_OF_A_RUN = 128;
+
+/** Inputs with the same options. */
 interface Group {
   readonly options: TaskValues;
   readonly at: number[];
@@ -48,11 +52,14 @@ export class TaskCalls {
       }
     }
     for (const { options, at } of groups.values()) {
-      const answers = await this.#call(
-        at.map((index) => inputs[index] as PreparedInput),
-        options,
-      );
-      for (const [position, index] of at.entries()) results[index] = answers[position];
+      const own = at.map((index) => inputs[index] as PreparedInput);
+      for (const places of runsByLength(own)) {
+        const answers = await this.#call(
+          places.map((place) => own[place] as PreparedInput),
+          options,
+        );
+        for (const [position, place] of places.entries()) results[at[place] as number] = answers[position];
+      }
     }
     return results;
   }
@@ -71,14 +78,25 @@ export class TaskCalls {
         const detector = this.#pipeline as unknown as Detector;
         return await detect(this.#library, detector, values as RawImage[], Number(options['threshold']));
       }
+      if (this.#task === 'feature-extraction')
+        return await vectorsOf(this.#pipeline as unknown as Embedding, values as string[], options);
+      if (form === 'answers') {
+        const asked = values as AskedQuestion[];
+        const given = asked.map((one) => ({ context: String(options['context']), ...one }));
+        return await answersTo(this.#pipeline as unknown as Answering, given, Number(options['topK']));
+      }
       const found = form === 'transcript' ? await this.#languageIn(values as Float32Array[], options) : undefined;
       const given = [
-        ...(form === 'answers' ? questions(values as AskedQuestion[], options) : [values]),
+        values,
         ...(argument === undefined ? [] : [options[argument]]),
         namedOptions(this.#task, found === undefined ? options : { ...options, language: found }),
       ];
       const answer = await this.#pipeline(...given);
-      const results = await RESULTS[form as Exclude<typeof form, 'words' | 'boxes'>](answer, values, options);
+      const results = await RESULTS[form as Exclude<typeof form, 'words' | 'boxes' | 'answers'>](
+        answer,
+        values,
+        options,
+      );
       return found === undefined ? results : results.map((result) => ({ ...(result as object), language: found }));
     } catch (thrown) {
       const error = asError(thrown);
@@ -90,10 +108,6 @@ export class TaskCalls {
   #languageIn([samples]: readonly Float32Array[], options: TaskValues): Promise<string | undefined> {
     return languageOf(this.#library, this.#pipeline, samples as Float32Array, String(options['language']));
   }
-}
-
-function questions(inputs: readonly AskedQuestion[], options: TaskValues): string[][] {
-  return [inputs.map(({ question }) => question), inputs.map(({ context }) => context ?? String(options['context']))];
 }
 
 /** Returns the options by the names of the library. */
@@ -117,4 +131,38 @@ function derived(form: TaskForm, options: TaskValues): object {
     ...(timestamps === 'none' ? {} : { return_timestamps: timestamps === 'words' ? 'word' : true }),
     ...(chunkSeconds ? { chunk_length_s: chunkSeconds } : {}),
   };
+}
+
+/**
+ * Splits the texts of a call into runs by their length: a run computes as if all were as long as its longest.
+ * @returns their places, run by run
+ */
+function runsByLength(inputs: readonly PreparedInput[]): number[][] {
+  const lengths = inputs.map(({ value }) => lengthOf(value));
+  if (lengths.includes(null)) return [inputs.map((_, at) => at)];
+  const length = (at: number): number => lengths[at] as number;
+  const sorted = inputs.map((_, at) => at).sort((one, other) => length(one) - length(other));
+  // The cheapest runs of the first texts, by the number of texts.
+  const best: { readonly cost: number; readonly from: number }[] = [{ cost: 0, from: 0 }];
+  for (const [last, at] of sorted.entries()) {
+    let cheapest = { cost: Number.POSITIVE_INFINITY, from: 0 };
+    for (let from = 0; from <= last; from += 1) {
+      const cost = (best[from]?.cost ?? 0) + CHARACTERS_OF_A_RUN + (last + 1 - from) * length(at);
+      if (cost < cheapest.cost) cheapest = { cost, from };
+    }
+    best.push(cheapest);
+  }
+  const runs: number[][] = [];
+  for (let to = sorted.length; to > 0; ) {
+    const from = best[to]?.from ?? 0;
+    runs.push(sorted.slice(from, to));
+    to = from;
+  }
+  return runs;
+}
+
+/** Returns the length of a text, or of a question with its context; null: something else. */
+function lengthOf(value: PreparedInput['value']): number | null {
+  if (typeof value === 'string') return value.length;
+  return 'question' in value ? value.question.length + (value.context?.length ?? 0) : null;
 }

@@ -38,7 +38,9 @@ export async function* generate(
   const stopping = new InterruptableStoppingCriteria();
   const stop = (): void => stopping.interrupt();
   signal.addEventListener('abort', stop, { once: true });
-  const running = pipeline(prompt, { ...sampling(options), streamer, stopping_criteria: stopping }).finally(() => {
+  // As in Python: without this, the library leaves out the tokens that a tokenizer puts around each text. A chat has its own.
+  const given = { ...sampling(options), add_special_tokens: true, streamer, stopping_criteria: stopping };
+  const running = pipeline(prompt, given).finally(() => {
     isOver = true;
     wake();
   });

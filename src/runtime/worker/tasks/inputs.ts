@@ -5,7 +5,9 @@ import { TASKS, type Task, type TaskInput } from '../../../config/tasks/tasks.ts
 import type { PayloadSchema } from '../../../core/model.ts';
 import { isFields } from '../../../core/objects.ts';
 import { type InputFields, notTaken } from '../media/files.ts';
+import { sizeAsInPython } from '../media/model-size.ts';
 import { Pictures } from '../media/pictures.ts';
+import { quickenProcessors } from '../media/processor.ts';
 import { sizedImages } from '../media/resize.ts';
 import { Sounds } from '../media/sounds.ts';
 import type { Libraries, RawImage, TaskPipeline, TaskSource } from './library.ts';
@@ -53,7 +55,9 @@ function readerOf(
 ): ReadOfKind {
   if (kind === 'picture') {
     const pictures = new Pictures(libraries.sharp, limits.maxMegapixels);
-    const SizedImage = sizedImages(libraries.library.RawImage);
+    const SizedImage = sizedImages(libraries.library.RawImage, limits.maxMegapixels);
+    quickenProcessors(libraries.library);
+    sizeAsInPython(pipeline);
     return async (input) => {
       const { data, width, height } = await pictures.read(input);
       return new SizedImage(data, width, height, 3);

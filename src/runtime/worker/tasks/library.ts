@@ -25,7 +25,7 @@ export interface RawImage {
 }
 
 /** A picture of the library with its pixels. */
-export interface PixelImage extends RawImage {
+export interface PixelImage extends RawImage, ResizesImage {
   readonly data: ArrayLike<number>;
   readonly channels: number;
 }
@@ -35,7 +35,7 @@ export type RawImageClass = new (
   width: number,
   height: number,
   channels: number,
-) => PixelImage & ResizesImage;
+) => PixelImage;
 
 interface ResizesImage {
   /** A processor calls it, with a side of the new picture or both. */
@@ -43,7 +43,8 @@ interface ResizesImage {
     width: number | null,
     height: number | null,
     options?: { readonly resample?: number | string },
-  ): Promise<RawImage>;
+  ): Promise<PixelImage>;
+  center_crop(width: number, height: number): Promise<PixelImage>;
 }
 
 /** An array of numbers of the library. */
@@ -65,10 +66,34 @@ export interface TaskPipeline {
   dispose(): Promise<void>;
 }
 
+/** What the library makes of pictures before a model runs; its words are those of the file of a processor. */
+export interface ImageProcessor {
+  readonly do_crop_margin?: boolean;
+  readonly do_resize: boolean;
+  readonly do_thumbnail?: boolean;
+  readonly do_center_crop?: boolean;
+  readonly crop_size?: number | { readonly width: number; readonly height: number };
+  readonly do_rescale: boolean;
+  readonly rescale_factor: number;
+  readonly do_normalize?: boolean;
+  /** One for each colour, or one for all. */
+  readonly image_mean?: unknown;
+  readonly image_std?: unknown;
+  readonly do_pad?: boolean;
+  readonly pad_size?: unknown;
+  readonly size_divisibility?: number;
+  readonly do_flip_channel_order: boolean;
+  preprocess(image: RawImage): Promise<unknown>;
+  resize(image: PixelImage): Promise<PixelImage>;
+  pad_image: unknown;
+  /** Makes one tensor of the pictures. */
+  _call(images: unknown, ...more: unknown[]): Promise<unknown>;
+}
+
 /** The parts of a pipeline that finds objects. */
 export interface Detector {
   readonly model: {
-    (inputs: object): Promise<unknown>;
+    (inputs: object): Promise<Readonly<Record<string, LibraryTensor>>>;
     readonly config: Readonly<Record<string, unknown>>;
   };
   readonly processor: {
@@ -99,7 +124,8 @@ export interface Library {
   readonly env: Record<string, unknown> & { readonly version: string };
   readonly pipeline: (task: string, model: string, options: object) => Promise<TaskPipeline>;
   readonly RawImage: RawImageClass;
-  readonly Tensor: new (type: string, data: BigInt64Array, dims: readonly number[]) => LibraryTensor;
+  readonly ImageProcessor: { readonly prototype: ImageProcessor };
+  readonly Tensor: new (type: string, data: BigInt64Array | Float32Array, dims: readonly number[]) => LibraryTensor;
   readonly cat: (tensors: readonly LibraryTensor[], dim: number) => LibraryTensor;
   readonly TextStreamer: new (tokenizer: unknown, options: object) => Streamer;
   readonly InterruptableStoppingCriteria: new () => { interrupt(): void };

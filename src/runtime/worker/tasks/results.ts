@@ -2,10 +2,9 @@
 import type { TaskValues } from '../../../config/tasks/task-options.ts';
 import type { TaskForm } from '../../../config/tasks/tasks.ts';
 import { encodePng } from '../../../core/pictures/png.ts';
-import { normalized, pool } from '../presets/vectors.ts';
-import type { AskedQuestion } from './inputs.ts';
 import type { LibraryTensor, PixelImage, RawImage } from './library.ts';
 import { Spans } from './spans.ts';
+import { vectorsIn } from './vectors.ts';
 
 type Scored = { readonly label: string; readonly score: number };
 
@@ -27,17 +26,12 @@ interface Entity {
   readonly word: string;
 }
 
-interface FoundAnswer {
-  readonly answer: string;
-  readonly score: number;
-}
-
 interface Transcript {
   readonly text: string;
   readonly chunks?: readonly { readonly text: string; readonly timestamp: readonly (number | null)[] }[];
 }
 
-/** Splits an answer into those of its inputs, and makes each a result. For words see generate.ts, for boxes detect.ts. */
+/** Splits an answer into those of its inputs, and makes each a result. For words see generate.ts, for boxes detect.ts, for answers questions.ts. */
 type MakeResults = (answer: unknown, inputs: readonly unknown[], options: TaskValues) => unknown[] | Promise<unknown[]>;
 
 const each =
@@ -48,7 +42,7 @@ const each =
 /** With one entry each, the library gives no list for each. */
 const asList = <One>(one: One | readonly One[]): readonly One[] => (Array.isArray(one) ? one : [one as One]);
 
-export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words' | 'boxes'>, MakeResults>> = {
+export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words' | 'boxes' | 'answers'>, MakeResults>> = {
   scores: each((one: Scored | readonly Scored[]) => asList(one).map(({ label, score }) => ({ label, score }))),
   ranking: each(({ labels, scores }: Ranking) => labels.map((label, at) => ({ label, score: scores[at] }))),
   // One picture is in a call.
@@ -58,14 +52,11 @@ export const RESULTS: Readonly<Record<Exclude<TaskForm, 'words' | 'boxes'>, Make
       const { width, height } = inputs[at] as RawImage;
       return { width, height, depth: Float32Array.from(depth.data) };
     }),
-  embedding: (answer, inputs, options) => embeddingsOf(answer as LibraryTensor, inputs.length, options),
+  // Of pictures: one vector, one for each part, [parts, size], or one for each place, [size, height, width].
+  embedding: (answer, inputs, { pooling, normalize }) =>
+    vectorsIn(answer as LibraryTensor, inputs.length, pooling, normalize === true),
   entities: (answer, inputs) =>
     (answer as readonly (readonly Entity[])[]).map((found, at) => entitiesIn(String(inputs[at]), found)),
-  answers: (answer, inputs, options) =>
-    (answer as readonly (FoundAnswer | readonly FoundAnswer[])[]).map((one, at) => {
-      const spans = new Spans((inputs[at] as AskedQuestion).context ?? String(options['context']));
-      return asList(one).map(({ answer: words, score }) => ({ answer: words, score, ...spans.only(words) }));
-    }),
   transcript: each(({ text, chunks }: Transcript) => ({
     text,
     ...(chunks && {
@@ -89,18 +80,5 @@ function entitiesIn(text: string, found: readonly Entity[]): object[] {
     const label = entity_group ?? entity;
     const span = spans.next(word);
     return label === 'O' ? [] : [{ label, score, word, ...span }];
-  });
-}
-
-/**
- * Returns a vector for each input. The library has pooled those of texts; of pictures there may be one for each part,
- * [parts, size], or one for each place, [size, height, width].
- */
-function embeddingsOf({ dims, data }: LibraryTensor, count: number, options: TaskValues): Float32Array[] {
-  const all = Float32Array.from(data);
-  const size = all.length / count;
-  return Array.from({ length: count }, (_, at) => {
-    const pooled = pool(all.subarray(at * size, (at + 1) * size), dims.slice(1), options['pooling']);
-    return options['normalize'] ? normalized(pooled) : pooled;
   });
 }

@@ -39,14 +39,6 @@ export class Spans {
     return;
   }
 
-  /** Returns the place of words that occur once; undefined if they occur several times or never. */
-  only(words: string): TextPlace | undefined {
-    const wanted = fold(words);
-    const at = wanted === '' ? -1 : this.#folded.indexOf(wanted);
-    if (at < 0 || this.#folded.indexOf(wanted, at + 1) >= 0) return;
-    return this.#span(at, wanted.length);
-  }
-
   #span(at: number, length: number): TextPlace | undefined {
     const [first, last] = [this.#places[at], this.#places[at + length - 1]];
     return first && last && { start: first.start, end: last.end };

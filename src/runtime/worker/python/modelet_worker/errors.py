@@ -7,6 +7,8 @@ from typing import Any, Dict, Optional
 LONGEST_CAUSE_CHAIN = 5
 LONGEST_TEXT = 16_384
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Of the worker itself, and of Python's import of the user's file.
+NOT_OF_THE_USER = (HERE, "<frozen importlib.")
 CARRIED_APART = {"name", "message", "stack", "code", "stage", "cause"}
 
 
@@ -84,9 +86,9 @@ def _to_wire(error: BaseException, depth: int) -> Dict[str, Any]:
 
 
 def stack_of(error: BaseException) -> str:
-    """Returns the traceback from the user's code on. The worker's own frames before it are of no use."""
+    """Returns the traceback from the user's code on. The frames before it are of no use."""
     frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(HERE):
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(NOT_OF_THE_USER):
         frames = frames.tb_next
     lines = traceback.format_exception(type(error), error, frames, chain=False)
     return _clip("".join(lines).rstrip())

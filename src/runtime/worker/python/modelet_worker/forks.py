@@ -1,6 +1,7 @@
 """
 Processes that the modelet forks, by multiprocessing or os.fork. A child begins as a copy of the worker, but must not act
 as the worker: it has no channel, signals end it as they end any process, and it ends where the modelet's code ends.
+Workers that a template forks are no such children.
 """
 import os
 import signal
@@ -14,15 +15,32 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Whether this process is a child of the worker.
 is_child = False
 _masks = threading.local()
+# None until this process, or the template that it comes from, was prepared.
+_close_channel: Optional[Callable[[], None]] = None
+_forks_worker = False
 
 
 def prepare(close_channel: Callable[[], None]) -> None:
     """Makes the worker ignore signals, and lets its children begin without that and without the channel."""
+    global _close_channel
+    is_first = _close_channel is None
+    _close_channel = close_channel
     # Ctrl-C and service managers signal the whole group: a worker ends by frame, by loss of its channel, or by SIGKILL.
     # Not SIG_IGN, because programs that the modelet starts would inherit it.
     for number in SIGNALS:
         signal.signal(number, _ignore)
-    os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=lambda: _begin(close_channel))
+    if is_first:
+        os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_begin)
+
+
+def fork_worker() -> int:
+    """Forks a process that is no child in the sense of this file. Returns its id, and 0 in that process."""
+    global _forks_worker
+    _forks_worker = True
+    try:
+        return os.fork()
+    finally:
+        _forks_worker = False
 
 
 def leave(error: Optional[BaseException] = None) -> None:
@@ -73,10 +91,14 @@ def _unblock() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
 
 
-def _begin(close_channel: Callable[[], None]) -> None:
+def _begin() -> None:
     global is_child
+    if _forks_worker:
+        _unblock()
+        return
     is_child = True
-    close_channel()
+    if _close_channel:
+        _close_channel()
     defaults = (signal.default_int_handler, signal.SIG_DFL)
     for number, default in zip(SIGNALS, defaults):
         if signal.getsignal(number) is _ignore:

@@ -21,7 +21,7 @@ TYPES = (
     "boot", "plan", "load", "cancel", "close", "report", "status", "log", "submit", "outcomes", "batch", "reply",
     "taps", "act", "usage", "ping", "pong", "check", "checked", "loaded", "try", "tried",
     "open", "calls", "answers", "described", "parts", "taken", "openapi", "recall", "began",
-    "progress", "recalled",
+    "progress", "recalled", "fork", "exited",
 )  # fmt: skip
 
 # length, version, type, 0, items, JSON bytes, runs or bytes of a slot, batch, runMs or place of a slot

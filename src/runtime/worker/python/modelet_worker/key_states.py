@@ -8,7 +8,7 @@ import base64
 import sys
 import time
 from contextvars import ContextVar
-from typing import Any, Callable, Coroutine, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Coroutine, Dict, Optional, Sequence, Tuple
 
 from .codec import NONE, decode_payload, encode_payload
 from .errors import ModeletError, stack_of

@@ -110,9 +110,10 @@ class LoadedModelet(NamedTuple):
         return self.batch and self.singly is None
 
 
-def load(path: str, init: Any, wants_batches: bool, concurrency: int, context: Context) -> LoadedModelet:
-    """Runs the file and creates the modelet without calling `setup`. Raises any error that keeps it from loading."""
-    exported = find_modelet(import_file(path), path)
+def load(
+    exported: Any, path: str, init: Any, wants_batches: bool, concurrency: int, context: Context
+) -> LoadedModelet:
+    """Creates the modelet of a file without calling `setup`. Raises any error that keeps it from loading."""
     declared = getattr(exported, "batch", False)
     must_prove = isinstance(declared, str) and declared == "proven"
     batch = wants_batches or must_prove or declared is True

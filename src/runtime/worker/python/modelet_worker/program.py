@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Coroutine, Deque, Dict, List, NoReturn, Optional, Set
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Deque, Dict, List, NamedTuple, NoReturn, Optional, Set, Union
 
 from . import forks
 from .attempt import Failed, attempt, finish
@@ -22,14 +22,24 @@ from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
 from .key_states import KeyStates
 from .metrics import Metrics
-from .modelet import Call, Context, LoadedModelet, Log, explained, is_lasting, load
+from .modelet import (
+    Call,
+    Context,
+    LoadedModelet,
+    Log,
+    explained,
+    is_lasting,
+    load,
+)
 from .parts import PartsOut
+from .preload import exported_by
 from .proof import proven
 from .schemas import input_schema_of, output_check_of
 from .touched_files import TouchedFiles
 
 if TYPE_CHECKING:
     from .event_loop import EventLoop
+    from .template import Template
 
 BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
 USAGE_INTERVAL_S = 1.0
@@ -39,6 +49,14 @@ RECURSION_LIMIT = 5000
 
 
 def main() -> NoReturn:
+    if sys.argv[1:] == ["template"]:
+        from .template import Template
+
+        run_program(Template)
+    run_program(Program)
+
+
+def run_program(begin: Callable[[Channel], Union["Program", "Template"]]) -> NoReturn:
     channel = Channel()
     forks.prepare(channel.close)
     for stream in (sys.stdout, sys.stderr):
@@ -46,7 +64,7 @@ def main() -> NoReturn:
     # Prints the traceback if native code crashes.
     faulthandler.enable()
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-    program = Program(channel)
+    program = begin(channel)
     try:
         channel.send("report", {"state": "startup", "build": _build_id(), "slots": True})
         program.run()
@@ -56,7 +74,7 @@ def main() -> NoReturn:
     _end(0)
 
 
-def _ended_by(error: BaseException, channel: Channel, program: "Program") -> NoReturn:
+def _ended_by(error: BaseException, channel: Channel, program: Union["Program", "Template"]) -> NoReturn:
     if isinstance(error, (EOFError, BrokenPipeError, ConnectionResetError)):
         _end(0)  # The parent is gone.
     if isinstance(error, SystemExit):
@@ -102,9 +120,17 @@ def _end(code: int) -> NoReturn:
         os._exit(code & 0xFF)
 
 
+class Preloaded(NamedTuple):
+    """What a template has loaded for its workers: the modelet's function or class, and the files that it touched."""
+
+    exported: Any
+    touched: TouchedFiles
+
+
 class Program:
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, preloaded: Optional[Preloaded] = None) -> None:
         self._channel = channel
+        self._preloaded = preloaded
         self._waiting: Deque[Frame] = deque()
         self._cancelled: Set[float] = set()
         self._closing = False
@@ -113,7 +139,7 @@ class Program:
         self._loop: Optional["EventLoop"] = None
         # Whether the modelet's code is loading or failed to load. False once `setup` begins.
         self.is_loading = False
-        self.touched = TouchedFiles()
+        self.touched = preloaded.touched if preloaded else TouchedFiles()
         self._run = Run("", 0, self._cancelled.__contains__)
         self._parts = PartsOut(channel.part, self._hear)
         # None: the stage has no keys.
@@ -182,7 +208,7 @@ class Program:
         self.is_loading = True
         self.touched.begin()
         places = definition["concurrency"]
-        modelet = _modelet_of(definition, context)
+        modelet = self._modelet_of(definition, context)
         input_schema = input_schema_of(definition, modelet)
         check = output_check_of(definition, modelet)
         run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, check, self._parts)
@@ -205,6 +231,19 @@ class Program:
         self._channel.send("loaded", loaded if input_schema is None else {**loaded, "inputSchema": input_schema})
         self._channel.send("report", {"state": "ready"})
         self._usage.note()
+
+    def _modelet_of(self, definition: Dict[str, Any], context: Context) -> LoadedModelet:
+        if definition["source"]["kind"] == "python-code":
+            # Imported only for typed code: the parser takes time to import.
+            from .typed import load_typed
+
+            return load_typed(definition, context)
+        if definition["preload"] and sys.platform != "linux" and context.worker == 0:
+            context.log.info("only Linux shares a loaded model between workers: each of them loads its own")
+        exported = self._preloaded.exported if self._preloaded else exported_by(definition, self)
+        batches = definition["predict"] == "batch"
+        path = definition["source"]["path"]
+        return load(exported, path, definition["init"], batches, definition["concurrency"], context)
 
     def _use_loop(self, places: int) -> None:
         from .event_loop import EventLoop
@@ -285,16 +324,6 @@ class Program:
             print(stack_of(raised), file=sys.stderr)
         if self._metrics.changed:
             self._usage.tell()
-
-
-def _modelet_of(definition: Dict[str, Any], context: Context) -> LoadedModelet:
-    if definition["source"]["kind"] == "python-code":
-        # Imported only for typed code: the parser takes time to import.
-        from .typed import load_typed
-
-        return load_typed(definition, context)
-    batches = definition["predict"] == "batch"
-    return load(definition["source"]["path"], definition["init"], batches, definition["concurrency"], context)
 
 
 async def _end_key(method: Optional[Call], key: str, state: Any) -> None:

@@ -1,18 +1,29 @@
-/** When a process that has become quiet collects its garbage, with a clock that stands still. */
+/** When a process collects its garbage, with a clock that stands still. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { QuietCollection } from '../../src/process/child/entry.ts';
+import { GarbageCollection } from '../../src/process/child/entry.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const MEGABYTE = 1024 * 1024;
 
-function watch(): { clock: FakeClock; memory: QuietCollection; seen: { collections: number; sends: boolean } } {
+interface Seen {
+  collections: number;
+  spared: number;
+  sends: boolean;
+}
+
+function watch(): { clock: FakeClock; memory: GarbageCollection; seen: Seen } {
   const clock = new FakeClock();
-  const seen = { collections: 0, sends: false };
-  const collect = (): void => {
-    seen.collections += 1;
+  const seen: Seen = { collections: 0, spared: 0, sends: false };
+  const heap = {
+    spare: (): void => {
+      seen.spared += 1;
+    },
+    collect: (): void => {
+      seen.collections += 1;
+    },
   };
-  return { clock, seen, memory: new QuietCollection(() => seen.sends, collect, clock) };
+  return { clock, seen, memory: new GarbageCollection(() => seen.sends, heap, clock) };
 }
 
 test('a little traffic causes no collection and no timer', () => {
@@ -20,7 +31,7 @@ test('a little traffic causes no collection and no timer', () => {
   memory.noteBytes(30 * MEGABYTE);
   assert.equal(clock.pending, 0);
   clock.advance(60_000);
-  assert.equal(seen.collections, 0);
+  assert.deepEqual([seen.collections, seen.spared], [0, 0]);
 });
 
 test('one collection follows much traffic, when it has ended', () => {
@@ -31,6 +42,7 @@ test('one collection follows much traffic, when it has ended', () => {
     clock.advance(1000);
   }
   assert.equal(seen.collections, 0, 'more came each second');
+  assert.equal(seen.spared, 6, 'the heap may be another after each second');
   seen.sends = true;
   clock.advance(1000);
   assert.equal(seen.collections, 0, 'something is still to leave');

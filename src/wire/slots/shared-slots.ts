@@ -1,13 +1,13 @@
 /**
- * The memory that the engine shares with its workers: made for the first of them, and said once in the log if there is
+ * The memory that a process shares with its children: made for the first of them, and said once in the log if there is
  * none, or not enough.
  */
-import type { Clock } from '../../../core/clock.ts';
-import { asError } from '../../../core/errors.ts';
-import { BYTES_PER_MB, type LogRecord } from '../../../core/model.ts';
-import { openSlotFile } from '../../../wire/slots/slot-file.ts';
-import { EngineSlots } from '../../../wire/slots/slot-lanes.ts';
-import { Slots } from '../../../wire/slots/slots.ts';
+import type { Clock } from '../../core/clock.ts';
+import { asError } from '../../core/errors.ts';
+import { BYTES_PER_MB, type LogRecord } from '../../core/model.ts';
+import { openSlotFile } from './slot-file.ts';
+import { ParentSlots } from './slot-lanes.ts';
+import { Slots } from './slots.ts';
 
 const INSTEAD = 'large payloads travel through sockets, which costs more';
 
@@ -16,7 +16,7 @@ export class SharedSlots {
   readonly #clock: Clock;
   readonly #onLog: (record: LogRecord) => void;
   readonly #open: typeof openSlotFile;
-  /** Undefined: no worker has been started; null: there is no shared memory. */
+  /** Undefined: no child has been started; null: there is no shared memory. */
   #slots: Slots | null | undefined;
   #hasTold = false;
 
@@ -29,9 +29,20 @@ export class SharedSlots {
   }
 
   /** Returns the slots of a new process; null: it has none. */
-  lane(): EngineSlots | null {
+  lane(): ParentSlots | null {
     if (this.#slots === undefined) this.#slots = this.#opened();
-    return this.#slots && new EngineSlots(this.#slots, () => this.#full());
+    return this.#slots && new ParentSlots(this.#slots, () => this.#full());
+  }
+
+  /** Number of slots that are not free. */
+  get taken(): number {
+    return this.#slots?.taken ?? 0;
+  }
+
+  /** Gives the memory back. No child may run any more. */
+  close(): void {
+    this.#slots?.close();
+    this.#slots = null;
   }
 
   #opened(): Slots | null {
