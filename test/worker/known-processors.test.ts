@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import { giveNumbers, takeNumbers } from '../../src/runtime/worker/media/planes.ts';
-import { quickenProcessors } from '../../src/runtime/worker/media/processor.ts';
+import { quickenProcessors, sizerAhead } from '../../src/runtime/worker/media/processor.ts';
 import { sizedImages } from '../../src/runtime/worker/media/resize.ts';
 import type {
   ImageProcessor,
@@ -11,6 +11,7 @@ import type {
   LibraryTensor,
   PixelImage,
   RawImageClass,
+  TaskPipeline,
 } from '../../src/runtime/worker/tasks/library.ts';
 import { loadLibrary } from '../../src/runtime/worker/tasks/library.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
@@ -22,7 +23,7 @@ interface Made {
   readonly reshaped_input_sizes: unknown;
 }
 
-type Processor = new (config: object) => (images: readonly PixelImage[]) => Promise<Made>;
+type Processor = new (config: object) => ImageProcessor & ((images: readonly PixelImage[]) => Promise<Made>);
 
 /** Of three pictures with all their padding. */
 const MOST_NUMBERS = 3 * 3 * 60 * 60;
@@ -33,10 +34,18 @@ let usual: ImageProcessor['_call'];
 let quick: ImageProcessor['_call'];
 /** Pictures that the library has made planes of by itself. */
 let steps = 0;
+/** Pictures that have got another size. */
+let sizings = 0;
 
 before(async () => {
   ({ library } = await loadLibrary(repositoryRoot, 1));
-  Image = sizedImages(library.RawImage, 1);
+  const Sized = sizedImages(library.RawImage, 1);
+  Image = class extends Sized {
+    override resize(...to: Parameters<PixelImage['resize']>): Promise<PixelImage> {
+      sizings += 1;
+      return super.resize(...to);
+    }
+  };
   usual = library.ImageProcessor.prototype._call;
   quickenProcessors(library);
   quick = library.ImageProcessor.prototype._call;
@@ -50,17 +59,32 @@ before(async () => {
   };
 });
 
+function processorOf(type: string, config: object): InstanceType<Processor> {
+  return new ((library as object as Record<string, unknown>)[type] as Processor)(config);
+}
+
+/** Changes the sizes of pictures as it is done while others are being decoded. */
+async function sizedAhead(processor: ImageProcessor, images: readonly PixelImage[]): Promise<readonly PixelImage[]> {
+  const sizeAhead = sizerAhead(library, { processor: { image_processor: processor } } as TaskPipeline);
+  await Promise.all(images.map(sizeAhead));
+  return images;
+}
+
 /** Returns what a processor makes of pictures, in the library's steps and in one pass, and how many took these steps. */
 async function made(type: string, config: object, images: () => readonly PixelImage[]): Promise<[Made, Made, number]> {
   const { prototype } = library.ImageProcessor;
-  const processor = new ((library as object as Record<string, unknown>)[type] as Processor)(config);
+  const processor = processorOf(type, config);
   try {
     prototype._call = usual;
     const wanted = await processor(images());
     prototype._call = quick;
     steps = 0;
     giveNumbers(new Float32Array(MOST_NUMBERS).fill(Number.NaN));
-    return [wanted, await processor(images()), steps];
+    const found = await processor(images());
+    const stepsTaken = steps;
+    giveNumbers(new Float32Array(MOST_NUMBERS).fill(Number.NaN));
+    assertSame(await processor(await sizedAhead(processor, images())), wanted);
+    return [wanted, found, stepsTaken];
   } finally {
     prototype._call = quick;
   }
@@ -160,6 +184,24 @@ test('what is unusual takes the steps of the library', async () => {
     const [wanted, found, tookSteps] = await made('ViTImageProcessor', { ...config, ...more }, given);
     assertSame(found, wanted);
     assert.equal(tookSteps, 2, JSON.stringify(more));
+  }
+});
+
+test('a picture that got its size ahead gets it once, and one whose processor does more gets it from the processor', async () => {
+  const config = { size: { width: 16, height: 8 }, do_normalize: false };
+  for (const [more, ahead] of [
+    [{}, 3],
+    [{ do_center_crop: true, crop_size: 4 }, 3],
+    [{ do_crop_margin: true }, 0],
+    [{ do_resize: false }, 0],
+  ] as const) {
+    const processor = processorOf('ViTImageProcessor', { ...config, ...more });
+    sizings = 0;
+    const images = await sizedAhead(processor, pictures(3, 20, 10));
+    assert.equal(sizings, ahead, JSON.stringify(more));
+    if (ahead === 0) continue;
+    await processor(images);
+    assert.equal(sizings, ahead, JSON.stringify(more));
   }
 });
 

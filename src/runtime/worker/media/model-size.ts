@@ -3,23 +3,13 @@
  * picture to the longest that is allowed.
  */
 import type { Size } from '../presets/placement.ts';
-import type { RawImage, TaskPipeline } from '../tasks/library.ts';
+import type { TaskPipeline } from '../tasks/library.ts';
 
 interface Edges {
   /** Of the shorter edge, if the longer one has room then. */
   readonly shortest_edge: number;
   /** Most of the longer edge. */
   readonly longest_edge: number;
-}
-
-interface SizingProcessor {
-  readonly config: {
-    readonly image_processor_type?: unknown;
-    readonly feature_extractor_type?: unknown;
-    /** In older files, the longest edge stands here, and the shortest alone is the size. */
-    readonly max_size?: number;
-  };
-  get_resize_output_image_size(image: RawImage, size: unknown): readonly [width: number, height: number];
 }
 
 /** The sides of a picture for YOLOS are multiples of this. */
@@ -44,7 +34,7 @@ function roundEven(value: number): number {
 
 /** Lets the processor of a pipeline choose sizes as in Python. */
 export function sizeAsInPython({ processor }: TaskPipeline): void {
-  const { image_processor: own } = (processor ?? {}) as { readonly image_processor?: SizingProcessor };
+  const own = processor?.image_processor;
   if (!own) return;
   const usual = own.get_resize_output_image_size.bind(own);
   const { image_processor_type, feature_extractor_type, max_size } = own.config;

@@ -3,24 +3,26 @@
  * makes an array of numbers for each step of each picture, and copies them all into the batch; the numbers are the same.
  */
 import type { Size } from '../presets/placement.ts';
-import type { ImageProcessor, Library, PixelImage } from '../tasks/library.ts';
+import type { ImageProcessor, Library, PixelImage, TaskPipeline } from '../tasks/library.ts';
 import { type ColourPlaces, putPixels, takeNumbers } from './planes.ts';
 
 const quickened = new WeakSet<ImageProcessor>();
+
+/** Pictures in the size of the model, by the pictures as they were decoded. */
+const sizedAhead = new WeakMap<PixelImage, PixelImage>();
 
 /** Processors that do more than usual, and pictures of unlike sizes or kinds, still take the library's way. */
 export function quickenProcessors({ ImageProcessor, Tensor }: Pick<Library, 'ImageProcessor' | 'Tensor'>): void {
   const { prototype: base } = ImageProcessor;
   if (quickened.has(base)) return;
   quickened.add(base);
-  const { _call: usual, preprocess, pad_image } = base;
+  const { _call: usual } = base;
   base._call = async function quick(given, ...more) {
     const images = Array.isArray(given) ? (given as readonly PixelImage[]) : [given as PixelImage];
-    const isUsual = this.preprocess === preprocess && this.pad_image === pad_image && images.every(isInColour);
-    const tables = isUsual ? tablesOf(this) : null;
+    const tables = isUsual(this, base) && images.every(isInColour) ? tablesOf(this) : null;
     if (tables === null) return usual.call(this, given, ...more);
     const sized: PixelImage[] = [];
-    for (const image of images) sized.push(await sizedBy(this, image));
+    for (const image of images) sized.push(sizedAhead.get(image) ?? (await sizedBy(this, image)));
     const padded = paddedSize(this, sized);
     if (padded === null) return usual.call(this, given, ...more);
     const dims = ({ width, height }: Size): readonly [number, number] => [height, width];
@@ -32,6 +34,24 @@ export function quickenProcessors({ ImageProcessor, Tensor }: Pick<Library, 'Ima
     };
   };
 }
+
+/**
+ * Returns a function that changes the size of a picture before the processor of the pipeline does it. Called for each picture
+ * as soon as it is decoded, it works while other threads decode the rest of the batch.
+ */
+export function sizerAhead(
+  { ImageProcessor: { prototype: base } }: Pick<Library, 'ImageProcessor'>,
+  { processor }: TaskPipeline,
+): (image: PixelImage) => Promise<void> {
+  const own = processor?.image_processor;
+  if (!own || !isUsual(own, base) || tablesOf(own) === null) return async () => {};
+  return async (image) => {
+    sizedAhead.set(image, await sizedBy(own, image));
+  };
+}
+
+const isUsual = (processor: ImageProcessor, base: ImageProcessor): boolean =>
+  processor.preprocess === base.preprocess && processor.pad_image === base.pad_image;
 
 const isInColour = ({ data, channels }: PixelImage): boolean => channels === 3 && data instanceof Uint8ClampedArray;
 

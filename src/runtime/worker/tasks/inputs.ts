@@ -7,7 +7,7 @@ import { isFields } from '../../../core/objects.ts';
 import { type InputFields, notTaken } from '../media/files.ts';
 import { sizeAsInPython } from '../media/model-size.ts';
 import { Pictures } from '../media/pictures.ts';
-import { quickenProcessors } from '../media/processor.ts';
+import { quickenProcessors, sizerAhead } from '../media/processor.ts';
 import { sizedImages } from '../media/resize.ts';
 import { Sounds } from '../media/sounds.ts';
 import type { Libraries, RawImage, TaskPipeline, TaskSource } from './library.ts';
@@ -58,9 +58,12 @@ function readerOf(
     const SizedImage = sizedImages(libraries.library.RawImage, limits.maxMegapixels);
     quickenProcessors(libraries.library);
     sizeAsInPython(pipeline);
+    const sizeAhead = sizerAhead(libraries.library, pipeline);
     return async (input) => {
       const { data, width, height } = await pictures.read(input);
-      return new SizedImage(data, width, height, 3);
+      const image = new SizedImage(data, width, height, 3);
+      await sizeAhead(image);
+      return image;
     };
   }
   if (kind === 'sound') {

@@ -62,12 +62,21 @@ export interface TaskPipeline {
   (...given: readonly unknown[]): Promise<unknown>;
   readonly tokenizer?: Tokenizer;
   readonly model: { readonly config: Readonly<Record<string, unknown>> };
-  readonly processor?: { readonly feature_extractor?: { readonly config: { readonly sampling_rate?: number } } };
+  readonly processor?: {
+    readonly feature_extractor?: { readonly config: { readonly sampling_rate?: number } };
+    readonly image_processor?: ImageProcessor;
+  };
   dispose(): Promise<void>;
 }
 
 /** What the library makes of pictures before a model runs; its words are those of the file of a processor. */
 export interface ImageProcessor {
+  readonly config: {
+    readonly image_processor_type?: unknown;
+    readonly feature_extractor_type?: unknown;
+    /** In older files, the longest edge stands here, and the shortest alone is the size. */
+    readonly max_size?: number;
+  };
   readonly do_crop_margin?: boolean;
   readonly do_resize: boolean;
   readonly do_thumbnail?: boolean;
@@ -83,6 +92,7 @@ export interface ImageProcessor {
   readonly pad_size?: unknown;
   readonly size_divisibility?: number;
   readonly do_flip_channel_order: boolean;
+  get_resize_output_image_size(image: RawImage, size: unknown): readonly [width: number, height: number];
   preprocess(image: RawImage): Promise<unknown>;
   resize(image: PixelImage): Promise<PixelImage>;
   pad_image: unknown;
