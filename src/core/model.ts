@@ -24,7 +24,16 @@ export interface Payload {
   /** Joins the chunks, if there are some. */
   readonly bytes: Uint8Array;
   /** The bytes in the chunks in which they arrived, if those were several. */
-  readonly chunks?: { readonly list: readonly Uint8Array[]; readonly length: number };
+  readonly chunks?: ChunkedBytes;
+}
+
+/** See `Chunks` in wire/codec/chunks.ts. */
+export interface ChunkedBytes {
+  readonly length: number;
+  readonly list: readonly Uint8Array[];
+  readonly lent: readonly Uint8Array[];
+  share(): void;
+  free(): void;
 }
 
 export type Outcome<T> =

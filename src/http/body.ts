@@ -66,7 +66,12 @@ export function readBody(request: IncomingMessage, body: BodyToRead, events: Bod
     // The rest of the body flows on, and nothing keeps it.
     events.onTooLarge();
   };
-  const onEnd = (): void => events.onBody(gathered.take());
+  const onEnd = (): void => {
+    const body = gathered.take();
+    // Another listener, for example of middleware, may keep the chunks.
+    if (source.listenerCount('data') > 1) body.share();
+    events.onBody(body);
+  };
   source.on('data', onData).on('end', onEnd);
   decoder?.on('error', (error) => {
     stop();

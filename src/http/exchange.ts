@@ -126,7 +126,11 @@ export class Exchange implements BodyReadEvents {
       sequence,
       http: request,
       onPart: onPart && ((part, taken) => this.#part(() => onPart(part), taken)),
-      onSettled: (settlement) => this.#settled(() => input.onSettled(settlement)),
+      onSettled: (settlement) => {
+        this.#settled(() => input.onSettled(settlement));
+        // A late or cancelled request may still be on its way to a stage, which then reads it.
+        if (settlement.outcome.ok) payload.chunks?.free();
+      },
     });
     this.#state = { tag: 'submitted', abandon: (error) => runtime.abandon(id, error) };
   }

@@ -73,6 +73,49 @@ test('many small chunks are joined, and large ones are kept as they are', async 
   );
 });
 
+/** Whether memory can be freed before V8 does it. */
+const canFree = 'transfer' in ArrayBuffer.prototype;
+const READERS: readonly [string, (chunks: Chunks) => unknown][] = [
+  ['a socket may keep them', ({ list }) => list],
+  ['they are joined', ({ bytes }) => bytes],
+  ['a reader is to come', (chunks) => chunks.share()],
+];
+
+test('the memory of chunks is freed, unless a reader may have kept it or others use the same', () => {
+  const made = (): Buffer[] => [Buffer.alloc(70_000, 1), Buffer.alloc(20, 2), Buffer.alloc(90_000, 3).subarray(5)];
+  const lengths = (buffers: readonly Buffer[]): number[] => buffers.map(({ length }) => length);
+  const sole = made();
+  const chunks = new Chunks(sole);
+  assert.deepEqual(lengths(chunks.lent), [70_000, 20, 89_995]);
+  chunks.free();
+  chunks.free();
+  assert.deepEqual(lengths(sole), canFree ? [0, 0, 89_995] : [70_000, 20, 89_995]);
+  assert.equal(chunks.length, 160_015);
+  for (const read of [() => chunks.lent, () => chunks.list, () => chunks.bytes])
+    assert.throws(read, /the memory of these bytes has been freed/);
+  for (const [why, use] of READERS) {
+    const buffers = made();
+    const shared = new Chunks(buffers);
+    use(shared);
+    shared.free();
+    assert.deepEqual(lengths(buffers), [70_000, 20, 89_995], why);
+    assert.equal(shared.bytes.length, 160_015, why);
+  }
+});
+
+test('a body that another listener has seen is not freed', async () => {
+  const request = new PassThrough() as unknown as IncomingMessage & PassThrough;
+  const seen: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => seen.push(chunk));
+  const body = await new Promise<Chunks>((onBody, onMalformed) => {
+    const onTooLarge = (): void => onMalformed(new Error('too large'));
+    readBody(request, { coding: 'identity', length: null, most: 2 ** 30 }, { onBody, onTooLarge, onMalformed });
+    request.end(Buffer.alloc(50_000, 7));
+  });
+  body.free();
+  assert.ok(Buffer.concat(seen).equals(Buffer.alloc(50_000, 7)));
+});
+
 const PASSED: readonly [string, (frame: Frame) => Frame | undefined][] = [
   ['a socket', (frame) => new FrameReader().push(Buffer.concat(encodeFrame(frame)))[0]],
   [
@@ -94,12 +137,12 @@ for (const [way, pass] of PASSED)
     assert.equal(byteLengthOf(payload), 151_537);
     const frame: Frame = { type: 'batch', batch: 1, items: [item({ id: 1, payload }), item({ id: 2, payload })] };
     const came = pass(frame);
-    assert.equal(chunks.list.length, 3, 'they are joined');
+    assert.equal(chunks.lent.length, 3, 'they are joined');
     assert.ok(came && 'items' in came);
     const read = came.items.map((one): Payload => one.payload);
     assert.deepEqual(
       read.map(({ codec, bytes }) => codec === CODEC.bytes && Buffer.compare(payload.bytes, bytes) === 0),
       [true, true],
     );
-    assert.equal(chunks.list.length, 1, 'each look would join them again');
+    assert.equal(chunks.lent.length, 1, 'each look would join them again');
   });

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { renamed, stagesOf } from '../../src/core/routes/route.ts';
+import type { Item } from '../../src/runtime/engine/stage/item.ts';
+import { lentChunksOf } from '../../src/wire/codec/chunks.ts';
 import { decodePayload, encodeList, encodePayload } from '../../src/wire/codec/codec.ts';
 import { madeBy, outcomeOf, routeOf, WAYS, type Way } from '../fixtures/random-routes.ts';
 import { Rig, stage } from './rig.ts';
@@ -12,6 +14,8 @@ const ENCODED = { blame: 'invalid_input', maxBytes: 1e6 } as const;
 class DrawnRig extends Rig {
   /** The node of each stage: the first has the number 1. */
   readonly #ids: string[] = [];
+  /** What a worker refuses. */
+  readonly #refused: WeakSet<Item> = new WeakSet();
 
   /** Takes the route of a drawing. */
   async draw(way: Way): Promise<void> {
@@ -23,7 +27,12 @@ class DrawnRig extends Rig {
     await this.apply({ stages, routes: [{ ref: 1, stages: [...numbers.values()], taps: [], leg }] });
     for (const [id, ref] of numbers) {
       const encode = id.startsWith('e') ? encodeList : encodePayload;
-      this.pool(ref).makes = ({ payload }) => encode(madeBy(id, decodePayload(payload)), ENCODED);
+      this.pool(ref).makes = (item) => {
+        const { codec } = item.payload;
+        const made = madeBy(id, decodePayload({ codec, bytes: Buffer.concat(lentChunksOf(item.payload)) }));
+        if (made === null) this.#refused.add(item);
+        return encode(made, ENCODED);
+      };
     }
   }
 
@@ -38,8 +47,7 @@ class DrawnRig extends Rig {
       );
       const one = busy[(lots[turn % lots.length] ?? 0) % busy.length];
       if (!one) return;
-      const id = this.#ids[one.pool.definition.ref - 1] as string;
-      one.pool.answer(one.worker, 10, ({ payload }) => madeBy(id, decodePayload(payload)) === null);
+      one.pool.answer(one.worker, 10, (item) => this.#refused.has(item));
     }
   }
 

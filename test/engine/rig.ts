@@ -5,6 +5,7 @@ import type { LogRecord } from '../../src/core/model.ts';
 import { SINGLE_ITEMS } from '../../src/core/model.ts';
 import type { Route } from '../../src/core/routes/route.ts';
 import { Engine } from '../../src/runtime/engine/engine.ts';
+import { Chunks, chunksOf, payloadOf } from '../../src/wire/codec/chunks.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import type { DescribedStage } from '../../src/wire/frames/bodies.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
@@ -76,6 +77,8 @@ export class Rig {
   onPool: (pool: FakePool) => void = () => {};
   /** Bytes of unread outcomes. */
   unsent = 0;
+  /** The bodies of requests. Each is freed when its request has been answered, as by a client's exchange. */
+  readonly #bodies: Map<number, Chunks> = new Map();
 
   /** @param limits most bytes of one payload, and of all; and the folder that keeps the states of keys */
   constructor(...limits: [payload?: number, all?: number, states?: string]) {
@@ -87,7 +90,11 @@ export class Rig {
         return pool;
       },
       {
-        onOutcome: (outcome) => this.outcomes.push(outcome),
+        onOutcome: (outcome) => {
+          this.outcomes.push(outcome);
+          chunksOf(outcome.payload);
+          if (outcome.ok) this.#bodies.get(outcome.id)?.free();
+        },
         onPart: (part) => this.parts.push(part),
         onTap: (tap) => this.taps.push(tap),
         onRecalled: () => {},
@@ -125,9 +132,12 @@ export class Rig {
 
   /** Submits items with these ids and lets the engine work. */
   async submit(ids: readonly number[], overrides: Partial<WireItem> = {}): Promise<void> {
-    this.engine.submit(
-      ids.map((id) => item({ id, payload: { codec: CODEC.json, bytes: Buffer.from(`${id}`) }, ...overrides })),
-    );
+    const bodyOf = (id: number): Chunks => {
+      const body = new Chunks([Buffer.from(`${id}`), Buffer.alloc(0)]);
+      this.#bodies.set(id, body);
+      return body;
+    };
+    this.engine.submit(ids.map((id) => item({ id, payload: payloadOf(CODEC.json, bodyOf(id)), ...overrides })));
     await this.turn();
   }
 

@@ -279,6 +279,14 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'a watch tells once of a save, at whatever moment of its beginning it comes',
   },
   {
+    bug: 'the memory of a request is freed while a copy for a shadow still waits',
+    file: 'src/runtime/engine/versions/shadows.ts',
+    find: '    payload.chunks?.share();\n',
+    replace: '',
+    suite: 'engine/versions',
+    test: 'a shadow gets copies and never answers, whether it fails, is slow, full, or has no worker',
+  },
+  {
     bug: 'a deploy goes back behind what has been saved since',
     file: 'src/runtime/engine/pools/stage-pools.ts',
     find: 'this.#successor = this.#revision === this.#presentRevision ? null',

@@ -116,4 +116,12 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     suite: 'endpoint/rows',
     test: 'the rows of an array in JSON are its elements as they are written',
   },
+  {
+    bug: 'the memory of a failed request is freed while it is still on its way to a worker',
+    file: 'src/http/exchange.ts',
+    find: 'if (settlement.outcome.ok) payload',
+    replace: 'payload',
+    suite: 'processes/life/large-bodies',
+    test: 'a body is freed when it is answered, and not when it has failed',
+  },
 ];

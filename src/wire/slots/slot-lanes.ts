@@ -4,7 +4,7 @@
  * beginning, and its results take their place, or that of results like the last ones. What has no room travels in the
  * frame.
  */
-import { byteLengthOf, chunksOf } from '../codec/chunks.ts';
+import { byteLengthOf, lentChunksOf } from '../codec/chunks.ts';
 import { padded, padding } from '../codec/sizes.ts';
 import type { Frame } from '../frames/frames.ts';
 import { malformed, type SlotPlaces, type WireItem } from '../frames/items.ts';
@@ -222,7 +222,7 @@ function bytesOf(items: readonly WireItem[]): number {
 
 /** Writes the payloads of the items to the beginning of a room. Returns their places, or null if there is no memory. */
 function placed(file: SlotFile, items: readonly WireItem[], { at }: Extent): SlotPlaces | null {
-  const parts = items.flatMap(({ payload }) => [...chunksOf(payload), padding(byteLengthOf(payload))]);
+  const parts = items.flatMap(({ payload }) => [...lentChunksOf(payload), padding(byteLengthOf(payload))]);
   if (!file.write(parts, at)) return null;
   const places = new Map<WireItem, number>();
   let next = at;

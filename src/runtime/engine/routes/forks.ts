@@ -82,6 +82,8 @@ class OpenFork implements Branches {
 
   begin(): void {
     const { branches, terms, gather } = this.#fork;
+    // The request may be answered before a branch has ended.
+    this.#item.payload.chunks?.share();
     this.#host.onGathering(gather, 1);
     for (const [index, leg] of branches.entries()) {
       // The first branches may have ended already: a full queue refuses an item at once.

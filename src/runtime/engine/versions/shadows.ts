@@ -24,6 +24,7 @@ export class Shadows {
       stage.meter.notServed(stage.isAvailable ? 'capacity_exceeded' : 'stage_unavailable');
       return;
     }
+    payload.chunks?.share();
     const bare = bareItem(this.#nextNumber(), payload);
     const wire = { ...bare, deadline, priority: LOWEST_PRIORITY, meta, key, cost };
     // A separate route, so that no route of requests waits for it.
