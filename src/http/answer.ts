@@ -4,7 +4,8 @@
  */
 import type { ServerResponse } from 'node:http';
 import { asError, ModeletError } from '../core/errors.ts';
-import type { Payload } from '../core/model.ts';
+import type { ChunkedBytes, Payload } from '../core/model.ts';
+import { lentChunksOf } from '../wire/codec/chunks.ts';
 import { asBuffer, CODEC, decodePayload } from '../wire/codec/codec.ts';
 import { type AnswerForm, MSGPACK_TYPE, REQUEST_ID } from './request-head.ts';
 import type { PreparedAnswer } from './served-endpoint.ts';
@@ -18,6 +19,8 @@ export interface AnswerBody {
   readonly body: string | Buffer;
   /** Whether the client must not guess another type. */
   readonly nosniff?: boolean;
+  /** Memory of the body, to be freed when it has been sent. */
+  readonly memory?: ChunkedBytes | undefined;
 }
 
 /** Types that an answer has if its headers set none. */
@@ -65,12 +68,14 @@ export function bodyOfValue(value: unknown, form: AnswerForm, typed: boolean): A
  * @throws ModeletError `modelet_failed`; `protocol_error` for bytes that do not match their codec
  */
 export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean): AnswerBody {
-  const { codec, bytes } = payload;
+  const { codec, chunks: memory } = payload;
+  const [sole, ...others] = lentChunksOf(payload);
+  const bytes = sole && others.length === 0 ? sole : payload.bytes;
   // Text that ends otherwise is cut off. The decoder says so.
   const isWhole = codec === CODEC.json && bytes.at(-1) === CLOSING.get(bytes[0]);
   if (isWhole && bytes.length > 1 && (form !== 'msgpack' || typed))
-    return { contentType: JSON_UTF8, body: asBuffer(bytes), nosniff: true };
-  if (codec === CODEC.bytes) return { contentType: BYTES, body: asBuffer(bytes) };
+    return { contentType: JSON_UTF8, body: asBuffer(bytes), nosniff: true, memory };
+  if (codec === CODEC.bytes) return { contentType: BYTES, body: asBuffer(bytes), memory };
   return bodyOfValue(decodePayload(payload), form, typed);
 }
 
@@ -124,6 +129,7 @@ export function writeAnswer(response: ServerResponse, head: AnswerHead, content:
   response.writeHead(status, headers);
   if (bytes.byteLength <= SMALL) response.end(bytes.toString('latin1'), 'latin1');
   else response.end(ownBytes(bytes));
+  if (content.memory) response.once('finish', () => content.memory?.free());
 }
 
 /** Returns the headers that do not depend on the body, names and values in turn. */

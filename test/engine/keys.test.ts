@@ -9,7 +9,7 @@ import { KeySnapshots } from '../../src/runtime/engine/keys/key-snapshots.ts';
 import type { FreeWorker, WorkerPool } from '../../src/runtime/engine/pools/pool.ts';
 import { BatchFormer } from '../../src/runtime/engine/stage/batching.ts';
 import { type Item, itemOn, type LiveLeg } from '../../src/runtime/engine/stage/item.ts';
-import { CODEC } from '../../src/wire/codec/codec.ts';
+import { CODEC, encodePayload } from '../../src/wire/codec/codec.ts';
 import { decodeFailure } from '../../src/wire/frames/items.ts';
 import { keyIn, NO_STATE, snapshotOf, stateIn } from '../../src/wire/frames/key-snapshots.ts';
 import { item } from '../wire/frame-values.ts';
@@ -171,7 +171,8 @@ test('a host is told to begin a key anew until one of its workers has run an ite
   pool.gets = ({ id }, _process, meta) => begun.push([id, meta !== undefined && keyIn({ meta }).begins]);
   const timing = { stage: 1, waitMs: 0, batchMs: 0, runMs: 1, batchSize: 1, worker: 0 };
   const answer = async (...timings: StageTiming[]): Promise<void> => {
-    pool.answerFromHost(({ payload }) => ({ ok: true, payload, timings }));
+    const result = encodePayload('done', { blame: 'modelet_failed', maxBytes: 100 });
+    pool.answerFromHost(() => ({ ok: true, payload: result, timings }));
     await rig.turn();
   };
   await rig.submit([1, 2, 3], { key: 7, meta: Buffer.from('{"key":"a"}') });

@@ -2,8 +2,9 @@
  * Bytes in the chunks in which they arrived. A large body is written to the memory that engine and workers share, or to a
  * socket, chunk by chunk: joining it first would take a new buffer of its length, which costs more than the copy.
  *
- * The exchange that has read a body frees its memory when it is answered. V8 would find that memory when it collects
- * the whole heap, and large bodies make it do so many times a second, each time for longer than a request may take.
+ * The memory of large payloads is freed when nothing reads them any more: the engine frees what a stage has replaced, and an
+ * exchange the body that it has read. V8 would find that memory when it collects the whole heap, and large payloads make it
+ * do so many times a second, each time for longer than a request may take.
  *
  *   sole    no reader has kept a chunk                     -> shared | freed
  *   shared  a reader may have kept one: V8 frees the memory
@@ -78,8 +79,14 @@ class ChunkedPayload implements Payload {
   }
 }
 
+/** @returns a payload whose memory can be freed, if the body came in several chunks */
 export function payloadOf(codec: number, chunks: Chunks): Payload {
   return chunks.lent.length > 1 ? new ChunkedPayload(codec, chunks) : { codec, bytes: chunks.bytes };
+}
+
+/** @param bytes in memory that nothing else uses */
+export function solePayload(codec: number, bytes: Buffer): Payload {
+  return new ChunkedPayload(codec, new Chunks([bytes]));
 }
 
 /** Returns the number of a payload's bytes, without joining its chunks. */

@@ -122,7 +122,7 @@ export interface SlotPlace {
  * @param at null: where the slot begins
  * @throws ModeletError `protocol_error`
  */
-export type ReadSlot = (loan: number, at: number | null, length: number) => Uint8Array;
+export type ReadSlot = (loan: number, at: number | null, length: number) => Buffer;
 
 export type Frame = ControlFrame | ItemFrame;
 

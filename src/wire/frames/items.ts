@@ -26,7 +26,7 @@ import {
   type StageTiming,
 } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
-import { byteLengthOf, chunksOf } from '../codec/chunks.ts';
+import { byteLengthOf, chunksOf, solePayload } from '../codec/chunks.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
 import { padded, padding } from '../codec/sizes.ts';
@@ -130,7 +130,7 @@ export function itemLength(item: WireItem, field: FrameField | null = null): num
 export type SlotPlaces = ReadonlyMap<WireItem, number>;
 
 /** Reads a payload from its place in the slots. @throws ModeletError `protocol_error` */
-export type ReadPlace = (at: number, length: number, id: RequestNumber) => Uint8Array;
+export type ReadPlace = (at: number, length: number, id: RequestNumber) => Buffer;
 
 /**
  * Encodes items as buffers to write in order. Does not copy large payloads.
@@ -302,11 +302,11 @@ export function readItems(
 function readPayload(frame: Buffer, recordAt: number, bytesAt: number, readPlace: ReadPlace): Payload {
   const codec = frame[recordAt + 25] as number;
   const length = frame.readUInt32LE(recordAt + 28);
-  const isInSlot = ((frame[recordAt + 24] as number) & IN_SLOT) !== 0;
-  const bytes = isInSlot
-    ? readPlace(frame.readUInt32LE(recordAt + 36) * PLACE, length, frame.readDoubleLE(recordAt))
-    : null;
-  return { codec, bytes: bytes ?? frame.subarray(bytesAt, bytesAt + length) };
+  if (((frame[recordAt + 24] as number) & IN_SLOT) === 0) {
+    return { codec, bytes: frame.subarray(bytesAt, bytesAt + length) };
+  }
+  const place = frame.readUInt32LE(recordAt + 36) * PLACE;
+  return solePayload(codec, readPlace(place, length, frame.readDoubleLE(recordAt)));
 }
 
 /** Returns the bytes of the cost of the item whose record is at `at`. */

@@ -16,7 +16,7 @@ export interface SlotChannel {
   /** Returns the frames to send in place of one. */
   outgoing(frame: Frame): readonly Frame[];
   /** Reads a payload of a frame that has come, see `ReadSlot`. @throws ModeletError `protocol_error` */
-  read(loan: number, at: number | null, length: number): Uint8Array;
+  read(loan: number, at: number | null, length: number): Buffer;
   /** All payloads of the frame have been read. Returns what to say about that; null: nothing. */
   received(frame: Frame): Frame | null;
 }
@@ -62,7 +62,7 @@ export class ParentSlots implements SlotChannel {
     return [lent ? { ...frame, ...lent } : frame];
   }
 
-  read(loan: number, at: number | null, length: number): Uint8Array {
+  read(loan: number, at: number | null, length: number): Buffer {
     const slot = this.#lent.get(loan);
     const place = at ?? slot?.at ?? 0;
     if (!slot || place < slot.at || place + length > slot.at + slot.bytes) {
@@ -170,7 +170,7 @@ export class ChildSlots implements SlotChannel {
     return [frame.type === 'outcomes' ? this.#outcomes(frame) : frame];
   }
 
-  read(_loan: number, at: number | null, length: number): Uint8Array {
+  read(_loan: number, at: number | null, length: number): Buffer {
     this.#onBytes(length);
     return readFrom(this.#file, at ?? 0, length);
   }
@@ -208,7 +208,10 @@ export class ChildSlots implements SlotChannel {
     });
     if (fitting.length === 0) return null;
     this.#onBytes(room.bytes - left);
-    return placed(this.#file, fitting, room);
+    const places = placed(this.#file, fitting, room);
+    // A child reads no result again that it has sent.
+    if (places) for (const { payload } of fitting) payload.chunks?.free();
+    return places;
   }
 }
 
@@ -233,7 +236,7 @@ function placed(file: SlotFile, items: readonly WireItem[], { at }: Extent): Slo
   return places;
 }
 
-function readFrom(file: SlotFile, at: number, length: number): Uint8Array {
+function readFrom(file: SlotFile, at: number, length: number): Buffer {
   try {
     return file.read(at, length);
   } catch (thrown) {

@@ -40,7 +40,11 @@ async function measure(server: Server, name: WorkloadName, seconds: number): Pro
   const cpu = (): number => family.reduce((total, pid) => total + processCpu(pid), 0);
   const before = cpu();
   const figures = await loadHttp({ ...workload, url: server.urls[name] as string, seconds });
-  if (figures.failed > 0) throw new Error(`${server.name}, ${workload.title}: ${figures.failed} requests failed`);
+  if (figures.failed > 0) {
+    const failed = `${server.name}, ${workload.title}: ${figures.failed} of ${figures.answered} requests failed`;
+    if (server.name === DRAWN || server.name === LISTENER) throw new Error(failed);
+    console.error(failed);
+  }
   return {
     ...figures,
     cpu: (cpu() - before) / figures.answered,
@@ -127,7 +131,10 @@ function budgetsOf(all: Readonly<Partial<Record<WorkloadName, Rows>>>): Budget[]
     ],
     vectors: () => [least('listener, vectors of texts, against mosec', rate('vectors', LISTENER, MOSEC), 1)],
     detector: () => [least('listener, objects in pictures, against mosec', rate('detector', LISTENER, MOSEC), 1)],
-    bytes: () => [least('listener, 150 KB, against mosec', rate('bytes', LISTENER, MOSEC), 0.8)],
+    bytes: () => [least('listener, 150 KB, against mosec', rate('bytes', LISTENER, MOSEC), 1)],
+    echo: () => [least('listener, 150 KB there and back, against mosec', rate('echo', LISTENER, MOSEC), 0.9)],
+    megabyte: () => [least('listener, 1 MB, against mosec', rate('megabyte', LISTENER, MOSEC), 1)],
+    megabytes: () => [least('listener, 8 MB, against mosec', rate('megabytes', LISTENER, MOSEC), 1)],
   };
   return Object.keys(all).flatMap((name) => budgets[name as WorkloadName]?.() ?? []);
 }

@@ -32,6 +32,14 @@ class Length(Worker):
         return {"bytes": len(data)}
 
 
+class Echo(Length):
+    def forward(self, data):
+        return data
+
+    def serialize(self, data):
+        return data
+
+
 class Known(Worker):
     def __init__(self):
         # Only these workloads need its packages.
@@ -54,8 +62,10 @@ def main():
 
     if workload in ("single", "lone"):
         server.append_worker(Sum, num=1)
-    elif workload == "bytes":
+    elif workload in ("bytes", "megabyte", "megabytes"):
         server.append_worker(Length, num=1)
+    elif workload == "echo":
+        server.append_worker(Echo, num=1)
     elif workload in ("vectors", "detector"):
         server.append_worker(Known, num=1, max_batch_size=BATCH, max_wait_time=WAIT_MS, env=[{"WORKLOAD": workload}])
     else:

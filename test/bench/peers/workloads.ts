@@ -41,6 +41,13 @@ const json = (title: string, connections = 64): Workload => ({
   connections,
 });
 
+const bytes = (title: string, count: number, connections: number): Workload => ({
+  title: `${title}, one stage, ${connections} connections`,
+  body: Buffer.alloc(count, 7),
+  contentType: 'application/octet-stream',
+  connections,
+});
+
 export const WORKLOADS = {
   batch: json('200 B JSON, batches of 32, 64 connections'),
   single: json('200 B JSON, single items, 64 connections'),
@@ -48,12 +55,10 @@ export const WORKLOADS = {
   python: json('200 B JSON, batches of 32, a stage in Python, 64 connections'),
   schema: json('200 B JSON, batches of 32, a stage in Python with a schema of its inputs, 64 connections'),
   lone: json('200 B JSON, single items, one connection', 1),
-  bytes: {
-    title: '150 KB of bytes, one stage, 32 connections',
-    body: Buffer.alloc(150_000, 7),
-    contentType: 'application/octet-stream',
-    connections: 32,
-  },
+  bytes: bytes('150 KB of bytes', 150_000, 32),
+  echo: bytes('150 KB of bytes there and back', 150_000, 32),
+  megabyte: bytes('1 MB of bytes', 1_000_000, 16),
+  megabytes: bytes('8 MB of bytes', 8_000_000, 4),
   vectors: {
     ...json('vectors of texts of 26 words by a model of the size of MiniLM, batches of 32, 64 connections'),
     body: JSON.stringify({ text: 'the red bird is in the photo of anna '.repeat(3).slice(0, -9) }),
@@ -104,10 +109,12 @@ export function pipeline(path: string, workload: WorkloadName, runtime: string, 
       return [...httpPair(path, `${path}-batcher`), ...batched(node(last, 'modelet-stage', [out], properties))];
     }
     case 'bytes':
-      return [
-        ...httpPair(path, last),
-        stage(last, out, 'return { bytes: input.length };', { ...own, mediaTypes: 'application/octet-stream' }),
-      ];
+    case 'echo':
+    case 'megabyte':
+    case 'megabytes': {
+      const code = workload === 'echo' ? 'return input;' : 'return { bytes: input.length };';
+      return [...httpPair(path, last), stage(last, out, code, { ...own, mediaTypes: 'application/octet-stream' })];
+    }
     case 'single':
     case 'lone':
       return [...httpPair(path, last), stage(last, out, sum, own)];

@@ -142,8 +142,10 @@ export class Router {
     this.memory.hold(item);
   }
 
+  /** Replaces the payload of an item, which nothing reads from then on. */
   #made(item: Item, payload: Payload): void {
     this.memory.release(item);
+    item.payload.chunks?.free();
     item.payload = payload.codec === CODEC.list ? asItGoesOn(item, payload) : payload;
     item.passed = true;
     this.memory.hold(item);
@@ -278,6 +280,7 @@ export class Router {
     const { deadline, priority, payload } = item;
     let request = item;
     while (request.parent) request = request.parent;
+    payload.chunks?.share();
     this.#host.onTap({ ...bareItem(request.id, payload), deadline, priority, patient: true, stageRef: ref });
   }
 

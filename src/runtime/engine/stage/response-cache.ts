@@ -133,6 +133,7 @@ export class SingleFlight {
     const { item } = run;
     const keeps = this.#open.get(run.key) === run;
     const requests = this.end(run);
+    reply.payload.chunks?.share();
     if (reply.ok && keeps) this.#cache?.keep(run.key, reply.payload);
     const isLate = this.#isLate(item, reply);
     const again: Item[] = [];
