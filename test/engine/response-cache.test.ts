@@ -33,6 +33,23 @@ test('the stage answers a repeated input without a worker, with an ordinary outc
   assert.deepEqual(counts(rig), [1, 1, 0]);
 });
 
+test('requests that joined a run share a result that is too large to be kept', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1, caching({ maxBytes: 1 })), stage(2)], routes: [route(1, [1, 2])] });
+  await ask(rig, [1], '"a result"');
+  await ask(rig, [2], '"a result"');
+  rig.pool(1).answer();
+  for (const _ of [1, 2]) {
+    await rig.turn();
+    rig.pool(2).answer();
+  }
+  assert.deepEqual(how(rig), ['1 0', '2 joined']);
+  assert.deepEqual(
+    rig.outcomes.map(({ ok, payload }) => ok && Buffer.from(payload.bytes).toString()),
+    ['"a result"', '"a result"'],
+  );
+});
+
 test('a cache hit does not count in the figures of batches and runs', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());

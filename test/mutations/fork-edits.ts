@@ -66,4 +66,20 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
     suite: 'nodered/endpoints/compiled-branches',
     test: 'one fails',
   },
+  {
+    bug: 'the memory of a request is freed while a branch of its fork still reads it',
+    file: 'src/runtime/engine/routes/forks.ts',
+    find: '    this.#item.payload.chunks?.share();\n',
+    replace: '',
+    suite: 'engine/random-routes',
+    test: 'whatever way is drawn, and whichever worker answers first, each request gets what the drawing says',
+  },
+  {
+    bug: 'the memory of a result is freed while requests that joined its run still read it',
+    file: 'src/runtime/engine/stage/response-cache.ts',
+    find: '    reply.payload.chunks?.share();\n',
+    replace: '',
+    suite: 'engine/response-cache',
+    test: 'requests that joined a run share a result that is too large to be kept',
+  },
 ];

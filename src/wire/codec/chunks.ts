@@ -106,3 +106,14 @@ export function chunksOf(payload: Payload): readonly Uint8Array[] {
 export function lentChunksOf(payload: Payload): readonly Uint8Array[] {
   return payload.chunks?.lent ?? [payload.bytes];
 }
+
+/** Returns a payload's bytes in new memory, which is as long as they are. */
+export function copiedBytes(payload: Payload): Uint8Array {
+  const copy = new Uint8Array(byteLengthOf(payload));
+  let at = 0;
+  for (const chunk of lentChunksOf(payload)) {
+    copy.set(chunk, at);
+    at += chunk.byteLength;
+  }
+  return copy;
+}

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Chunks } from '../../../src/wire/codec/chunks.ts';
-import { type HostedEndpoint, inlineStage, listenAtEngine, serveEndpoint } from '../../fixtures/endpoint.ts';
+import { type HostedEndpoint, inlineStage, listenAtEngine, RawClient, serveEndpoint } from '../../fixtures/endpoint.ts';
 import { folderFor } from '../../fixtures/folder.ts';
 import { until } from '../../fixtures/polling.ts';
 import { kill9 } from '../../fixtures/processes.ts';
@@ -52,6 +52,23 @@ test('a body is freed when it is answered, and not when it has failed', async (t
   await assert.rejects(waiting);
   await until('nothing is open', () => endpoint.service.service.desk.backlog === 0);
   assert.ok(bodies[2]?.bytes.equals(bodyOf(255)));
+});
+
+test('a client that sends many requests at once and reads late gets what it sent', async (t) => {
+  const { port, service } = await listenAtEngine(t, { stages: [inlineStage('in', 'return input')] });
+  const client = new RawClient(port);
+  client.socket.pause();
+  const values = Array.from({ length: 30 }, (_, at) => at + 1);
+  const head = `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/octet-stream\r\nContent-Length: ${LENGTH}\r\n\r\n`;
+  for (const value of values) client.send(head).send(Buffer.from(bodyOf(value)));
+  await until('the first is answered', () => (service.service.snapshot().requests['ok'] ?? 0) > 0);
+  client.socket.resume();
+  await until('the last answer is whole', () => client.received.endsWith(String.fromCharCode(30).repeat(LENGTH)));
+  const [, ...answers] = client.received.split(/HTTP\/1\.1 200 OK\r\n/);
+  assert.equal(answers.length, values.length);
+  for (const [at, value] of values.entries())
+    assert.ok(answers[at]?.includes(String.fromCharCode(value).repeat(LENGTH)), `the answer to ${value}`);
+  client.socket.destroy();
 });
 
 /** Notes in a file whether each body is what a client has sent. */

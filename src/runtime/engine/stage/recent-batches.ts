@@ -1,6 +1,6 @@
 /** A stage's last batches: run times for planning, sizes for display, and an input to test the stage with. */
 import type { Payload } from '../../../core/model.ts';
-import { byteLengthOf } from '../../../wire/codec/chunks.ts';
+import { byteLengthOf, copiedBytes } from '../../../wire/codec/chunks.ts';
 import { Growth } from '../routes/memory.ts';
 
 const SMOOTHING = 0.2;
@@ -55,7 +55,7 @@ export class RecentBatches {
   /** Takes the last input of a batch. A copy, because the payload lies in a frame that must not be kept. */
   noteInput(payload: Payload, now: number): void {
     if (byteLengthOf(payload) > INPUT.mostBytes || (this.#input && now - this.#input.at < INPUT.pauseMs)) return;
-    this.#input = { payload: { codec: payload.codec, bytes: new Uint8Array(payload.bytes) }, at: now };
+    this.#input = { payload: { codec: payload.codec, bytes: copiedBytes(payload) }, at: now };
   }
 
   /** @param turnaroundMs from leaving to the reply: the run, transit both ways, and the wait of a batch sent ahead */

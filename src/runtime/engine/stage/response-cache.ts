@@ -11,6 +11,7 @@ import type { Clock } from '../../../core/clock.ts';
 import type { CacheSettings, CacheStatus, Payload, SavedRun, StageTiming } from '../../../core/model.ts';
 import type { CacheResult } from '../../../core/readings.ts';
 import type { StageMeter } from '../../../observe/meters/stage-meter.ts';
+import { byteLengthOf, copiedBytes } from '../../../wire/codec/chunks.ts';
 import { decodeModeletError } from '../../../wire/codec/error-codec.ts';
 import type { WireItem } from '../../../wire/frames/frames.ts';
 import { CoalescedRun, type Item, isAlone, MOVING, sendsParts } from './item.ts';
@@ -212,11 +213,11 @@ class ResponseCache {
   }
 
   /** Keeps a copy and evicts the least recently used results. Ignores a result larger than the whole cache. */
-  keep(key: string, { codec, bytes }: Payload): void {
-    const size = key.length + bytes.byteLength;
+  keep(key: string, payload: Payload): void {
+    const size = key.length + byteLengthOf(payload);
     if (size > this.#maxBytes) return;
     // Copied, because bytes from a frame are a view that would keep the whole frame alive.
-    this.#kept.set(key, { codec, bytes: new Uint8Array(bytes) }, { size });
+    this.#kept.set(key, { codec: payload.codec, bytes: copiedBytes(payload) }, { size });
   }
 
   clear(): void {
