@@ -129,7 +129,13 @@ export function writeAnswer(response: ServerResponse, head: AnswerHead, content:
   response.writeHead(status, headers);
   if (bytes.byteLength <= SMALL) response.end(bytes.toString('latin1'), 'latin1');
   else response.end(ownBytes(bytes));
-  if (content.memory) response.once('finish', () => content.memory?.free());
+  if (content.memory) freeWhenSent(content.memory, response);
+}
+
+function freeWhenSent(memory: ChunkedBytes, response: ServerResponse): void {
+  // Middleware that has replaced a method, for example to cache answers, may keep the body.
+  if (Object.hasOwn(response, 'write') || Object.hasOwn(response, 'end')) return;
+  response.once('finish', () => memory.free());
 }
 
 /** Returns the headers that do not depend on the body, names and values in turn. */

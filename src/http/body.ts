@@ -60,7 +60,10 @@ export function readBody(request: IncomingMessage, body: BodyToRead, events: Bod
     // A stream that was piped stays paused, and the next request of the connection would wait behind its rest.
     request.resume();
   };
+  let isShared = false;
   const onData = (chunk: Buffer): void => {
+    // Another listener, for example of middleware, may keep the chunks.
+    isShared ||= source.listenerCount('data') > 1;
     if (gathered.add(chunk) <= most) return;
     stop();
     // The rest of the body flows on, and nothing keeps it.
@@ -68,8 +71,7 @@ export function readBody(request: IncomingMessage, body: BodyToRead, events: Bod
   };
   const onEnd = (): void => {
     const body = gathered.take();
-    // Another listener, for example of middleware, may keep the chunks.
-    if (source.listenerCount('data') > 1) body.share();
+    if (isShared) body.share();
     events.onBody(body);
   };
   source.on('data', onData).on('end', onEnd);

@@ -124,4 +124,12 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     suite: 'processes/life/large-bodies',
     test: 'a body is freed when it is answered, and not when it has failed',
   },
+  {
+    bug: 'the memory of an answer that middleware has kept is freed',
+    file: 'src/http/answer.ts',
+    find: "  if (Object.hasOwn(response, 'write') || Object.hasOwn(response, 'end')) return;\n",
+    replace: '',
+    suite: 'processes/life/large-bodies',
+    test: 'what middleware has kept of a body and of its answer stays',
+  },
 ];
