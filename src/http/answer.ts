@@ -5,7 +5,6 @@
 import type { ServerResponse } from 'node:http';
 import { asError, ModeletError } from '../core/errors.ts';
 import type { ChunkedBytes, Payload } from '../core/model.ts';
-import { lentChunksOf } from '../wire/codec/chunks.ts';
 import { asBuffer, CODEC, decodePayload } from '../wire/codec/codec.ts';
 import { type AnswerForm, MSGPACK_TYPE, REQUEST_ID } from './request-head.ts';
 import type { PreparedAnswer } from './served-endpoint.ts';
@@ -69,8 +68,8 @@ export function bodyOfValue(value: unknown, form: AnswerForm, typed: boolean): A
  */
 export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean): AnswerBody {
   const { codec, chunks: memory } = payload;
-  const [sole, ...others] = lentChunksOf(payload);
-  const bytes = sole && others.length === 0 ? sole : payload.bytes;
+  const lent = memory?.lent;
+  const bytes = lent?.length === 1 ? (lent[0] as Uint8Array) : payload.bytes;
   // Text that ends otherwise is cut off. The decoder says so.
   const isWhole = codec === CODEC.json && bytes.at(-1) === CLOSING.get(bytes[0]);
   if (isWhole && bytes.length > 1 && (form !== 'msgpack' || typed))
