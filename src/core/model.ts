@@ -27,9 +27,10 @@ export interface Payload {
   readonly chunks?: ChunkedBytes;
 }
 
-/** See `Chunks` in wire/codec/chunks.ts. */
+/** See `Chunks` in wire/codec/chunks.ts, and `HeldBytes` in wire/slots/held-bytes.ts. */
 export interface ChunkedBytes {
   readonly length: number;
+  readonly bytes: Uint8Array;
   readonly list: readonly Uint8Array[];
   readonly lent: readonly Uint8Array[];
   share(): void;

@@ -121,7 +121,7 @@ const PASSED: readonly [string, (frame: Frame) => Frame | undefined][] = [
   [
     'a slot',
     (frame) => {
-      const engine = new ParentSlots(new Slots(file, 2 ** 24, new FakeClock()), () => {});
+      const engine = new ParentSlots(new Slots(file, 2 ** 24, new FakeClock()), { onFull: () => {} });
       engine.received({ type: 'report', body: { state: 'startup', slots: true } });
       const worker = new ChildSlots(() => {}, file.fd);
       const sent = Buffer.concat(engine.outgoing(frame).flatMap(encodeFrame));

@@ -22,7 +22,7 @@ import {
 import type { StagePool } from '../../src/runtime/engine/pools/stage-pools.ts';
 import { hopsOf } from '../../src/runtime/engine/stage/hops.ts';
 import type { Hop, Item } from '../../src/runtime/engine/stage/item.ts';
-import { lentChunksOf, solePayload } from '../../src/wire/codec/chunks.ts';
+import { Chunks, freeablePayload, lentChunksOf } from '../../src/wire/codec/chunks.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
 import type { TouchedFile } from '../../src/wire/frames/bodies.ts';
@@ -52,7 +52,7 @@ export class FakePool implements StagePool {
   /** How the worker hosts of a remote stage serve it. */
   hop: { readonly key: string; readonly items: number } | null = null;
   /** The worker's answer to an item, chosen when it gets the item. */
-  makes: (item: Item, worker: number) => Payload = ({ payload }) => solePayload(payload.codec, bytesOf(payload));
+  makes: (item: Item, worker: number) => Payload = ({ payload }) => freeablePayload(payload.codec, new Chunks([bytesOf(payload)]));
   /** Called when a worker gets an item. @param state the meta that brings the state of its key */
   gets: (item: Item, process: object, state: Uint8Array | undefined) => void = () => {};
   /** The meta of a worker's reply to an item. */

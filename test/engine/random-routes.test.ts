@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { renamed, stagesOf } from '../../src/core/routes/route.ts';
 import type { Item } from '../../src/runtime/engine/stage/item.ts';
-import { lentChunksOf, solePayload } from '../../src/wire/codec/chunks.ts';
+import { Chunks, freeablePayload, lentChunksOf } from '../../src/wire/codec/chunks.ts';
 import { decodePayload, encodeList, encodePayload } from '../../src/wire/codec/codec.ts';
 import { madeBy, outcomeOf, routeOf, WAYS, type Way } from '../fixtures/random-routes.ts';
 import { Rig, stage } from './rig.ts';
@@ -32,7 +32,7 @@ class DrawnRig extends Rig {
         const made = madeBy(id, decodePayload({ codec, bytes: Buffer.concat(lentChunksOf(item.payload)) }));
         if (made === null) this.#refused.add(item);
         const result = encode(made, ENCODED);
-        return solePayload(result.codec, Buffer.from(result.bytes));
+        return freeablePayload(result.codec, new Chunks([Buffer.from(result.bytes)]));
       };
     }
   }

@@ -73,7 +73,7 @@ class Bed {
   }
 
   #started(): [ParentSlots, Way, Way] {
-    const owner = new ParentSlots(this.slots, () => {});
+    const owner = new ParentSlots(this.slots, { onFull: () => {} });
     owner.received(STARTED);
     const engine = new ChildSlots(() => {}, file.fd);
     const back = new Way(
@@ -215,7 +215,7 @@ test('a result has room after another large result of its route, also if its req
 });
 
 test('requests keep their order, and each with a slot has a separate frame', () => {
-  const owner = new ParentSlots(new Slots(file, 64 * SLOT_FROM, new FakeClock()), () => {});
+  const owner = new ParentSlots(new Slots(file, 64 * SLOT_FROM, new FakeClock()), { onFull: () => {} });
   owner.received(STARTED);
   const lengths = [10, 10, SLOT_FROM, SLOT_FROM, 10, 2 * SLOT_FROM, 10, 10];
   const items = lengths.map((length, id) => requestOf(id, length));
@@ -226,7 +226,7 @@ test('requests keep their order, and each with a slot has a separate frame', () 
 
 test('a very large request that has a slot overtakes those that travel in pieces, and can be cancelled', async () => {
   const slots = new Slots(file, 64 * SLOT_FROM, new FakeClock());
-  const owner = new ParentSlots(slots, () => {});
+  const owner = new ParentSlots(slots, { onFull: () => {} });
   owner.received(STARTED);
   const [near, far] = await socketPair();
   const came: string[] = [];

@@ -66,7 +66,7 @@ test('a slot moves as the table says, and is given back once', () => {
 });
 
 function started(slots: Slots): ParentSlots {
-  const engine = new ParentSlots(slots, () => {});
+  const engine = new ParentSlots(slots, { onFull: () => {} });
   engine.received(STARTED);
   return engine;
 }
@@ -74,7 +74,7 @@ function started(slots: Slots): ParentSlots {
 test('a worker that does not know slots gets its payloads in frames', () => {
   const large = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(SLOT_FROM) } });
   const batch: Frame = { type: 'batch', batch: 1, items: [large] };
-  assert.deepEqual(new ParentSlots(slotsOf(64 * PAGE), () => {}).outgoing(batch), [batch]);
+  assert.deepEqual(new ParentSlots(slotsOf(64 * PAGE), { onFull: () => {} }).outgoing(batch), [batch]);
 });
 
 /** Sends a frame from one end to the other; returns it, and the bytes that were in it. */
@@ -184,7 +184,7 @@ test('without shared memory, or when it is full, payloads travel in frames, and 
   const shared = (open: typeof openSlotFile): SharedSlots =>
     new SharedSlots(2 ** 30, new FakeClock(), ({ level, message }) => lines.push(`${level} ${message}`), open);
   const missing = shared(() => openSlotFile('/no/such/folder'));
-  assert.deepEqual([missing.lane(), missing.lane()], [null, null]);
+  assert.deepEqual([missing.lane(false), missing.lane(true)], [null, null]);
   assert.match(
     lines.splice(0).join(),
     /^info there is no shared memory \(ENOENT[^)]*\): large payloads travel[^,]*, which/,
@@ -194,7 +194,7 @@ test('without shared memory, or when it is full, payloads travel in frames, and 
   const failing = fds.map((fd) => ({ file: new SlotFile(fd), bytes: 2 ** 20 }));
   for (const slots of [{ file, bytes: SLOT_FROM }, ...failing]) {
     const small = shared(() => slots);
-    for (const lane of [small.lane(), small.lane()]) {
+    for (const lane of [small.lane(false), small.lane(false)]) {
       lane?.received(STARTED);
       assert.deepEqual(lane?.outgoing(batch), [batch]);
       assert.deepEqual(lane?.outgoing(batch), [batch]);

@@ -83,7 +83,7 @@ export class EngineClient {
     this.process = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launch: (events) => new ChildProcess({ ...launchSpec(boot, cpus), slots: this.slots.lane() }, events, clock),
+        launch: (events) => new ChildProcess({ ...launchSpec(boot, cpus), slots: this.slots.lane(false) }, events, clock),
         bootFrame: () => ({ type: 'boot', body: boot }),
         ping: () => this.#send({ type: 'ping', body: null }),
         onReady: () => this.#ready(),

@@ -67,26 +67,26 @@ function freeMemory({ buffer, byteLength }: Buffer): void {
 /** A payload that stays in chunks until its bytes are read. */
 class ChunkedPayload implements Payload {
   readonly codec: number;
-  readonly chunks: Chunks;
+  readonly chunks: ChunkedBytes;
 
-  constructor(codec: number, chunks: Chunks) {
+  constructor(codec: number, chunks: ChunkedBytes) {
     this.codec = codec;
     this.chunks = chunks;
   }
 
-  get bytes(): Buffer {
+  get bytes(): Uint8Array {
     return this.chunks.bytes;
   }
 }
 
 /** @returns a payload whose memory can be freed, if the body came in several chunks */
 export function payloadOf(codec: number, chunks: Chunks): Payload {
-  return chunks.lent.length > 1 ? new ChunkedPayload(codec, chunks) : { codec, bytes: chunks.bytes };
+  return chunks.lent.length > 1 ? freeablePayload(codec, chunks) : { codec, bytes: chunks.bytes };
 }
 
-/** @param bytes in memory that nothing else uses */
-export function solePayload(codec: number, bytes: Buffer): Payload {
-  return new ChunkedPayload(codec, new Chunks([bytes]));
+/** @returns a payload whose memory can be freed, also if it is in one piece */
+export function freeablePayload(codec: number, bytes: ChunkedBytes): Payload {
+  return new ChunkedPayload(codec, bytes);
 }
 
 /** Returns the number of a payload's bytes, without joining its chunks. */

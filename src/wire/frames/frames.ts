@@ -16,7 +16,7 @@
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { LogRecord, Payload, RequestNumber, StageAction } from '../../core/model.ts';
+import type { ChunkedBytes, LogRecord, Payload, RequestNumber, StageAction } from '../../core/model.ts';
 import { byteLengthOf } from '../codec/chunks.ts';
 import { padded } from '../codec/sizes.ts';
 import type {
@@ -117,12 +117,12 @@ export interface SlotPlace {
 }
 
 /**
- * Reads a payload from its place in the slots.
+ * Returns the bytes of a payload at its place in the slots; they may still be there.
  * @param loan number of the batch or the request that has the slot
  * @param at null: where the slot begins
  * @throws ModeletError `protocol_error`
  */
-export type ReadSlot = (loan: number, at: number | null, length: number) => Buffer;
+export type ReadSlot = (loan: number, at: number | null, length: number) => ChunkedBytes;
 
 export type Frame = ControlFrame | ItemFrame;
 

@@ -18,6 +18,7 @@
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import {
+  type ChunkedBytes,
   NO_COST,
   type Outcome,
   type Payload,
@@ -26,7 +27,7 @@ import {
   type StageTiming,
 } from '../../core/model.ts';
 import type { GatherReport } from '../../core/routes/gather.ts';
-import { byteLengthOf, chunksOf, solePayload } from '../codec/chunks.ts';
+import { byteLengthOf, chunksOf, freeablePayload } from '../codec/chunks.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
 import { padded, padding } from '../codec/sizes.ts';
@@ -129,8 +130,8 @@ export function itemLength(item: WireItem, field: FrameField | null = null): num
 /** Where the payloads of a frame are that are in slots and not in the frame. */
 export type SlotPlaces = ReadonlyMap<WireItem, number>;
 
-/** Reads a payload from its place in the slots. @throws ModeletError `protocol_error` */
-export type ReadPlace = (at: number, length: number, id: RequestNumber) => Buffer;
+/** Returns the bytes of a payload at its place in the slots. @throws ModeletError `protocol_error` */
+export type ReadPlace = (at: number, length: number, id: RequestNumber) => ChunkedBytes;
 
 /**
  * Encodes items as buffers to write in order. Does not copy large payloads.
@@ -306,7 +307,7 @@ function readPayload(frame: Buffer, recordAt: number, bytesAt: number, readPlace
     return { codec, bytes: frame.subarray(bytesAt, bytesAt + length) };
   }
   const place = frame.readUInt32LE(recordAt + 36) * PLACE;
-  return solePayload(codec, readPlace(place, length, frame.readDoubleLE(recordAt)));
+  return freeablePayload(codec, readPlace(place, length, frame.readDoubleLE(recordAt)));
 }
 
 /** Returns the bytes of the cost of the item whose record is at `at`. */

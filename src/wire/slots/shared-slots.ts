@@ -28,10 +28,10 @@ export class SharedSlots {
     this.#open = open;
   }
 
-  /** Returns the slots of a new process; null: it has none. */
-  lane(): ParentSlots | null {
+  /** Returns the slots of a new process; null: it has none. @param keepsResults see `ParentOptions` */
+  lane(keepsResults: boolean): ParentSlots | null {
     if (this.#slots === undefined) this.#slots = this.#opened();
-    return this.#slots && new ParentSlots(this.#slots, () => this.#full());
+    return this.#slots && new ParentSlots(this.#slots, { onFull: () => this.#full(), keepsResults });
   }
 
   /** Number of slots that are not free. */

@@ -4,7 +4,7 @@
  * wakes its reader for every piece. Node-RED's process opens a file that its engine inherits, and the engine another, which
  * its workers inherit.
  */
-import { closeSync, ftruncateSync, openSync, readSync, statfsSync, unlinkSync, writevSync } from 'node:fs';
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, statfsSync, unlinkSync, writevSync } from 'node:fs';
 import { asError } from '../../core/errors.ts';
 
 /** File descriptor of its parent's file in a child. */
@@ -27,6 +27,11 @@ export class SlotFile {
 
   constructor(fd: number) {
     this.fd = fd;
+  }
+
+  /** Whether so many bytes are there to read. */
+  reaches(end: number): boolean {
+    return fstatSync(this.fd).size >= end;
   }
 
   /** Returns the bytes between two places. @throws Error if the file ends before */

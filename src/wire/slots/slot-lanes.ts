@@ -3,11 +3,16 @@
  * the slot file they are. A request to an engine, and a batch to a worker, has one slot. Its inputs are at the slot's
  * beginning, and its results take their place, or that of results like the last ones. What has no room travels in the
  * frame.
+ *
+ * A result that its owner keeps in its slot is handed on: the next batch that has it says where it is. Such a slot takes no
+ * results, because its bytes may be needed again if a worker dies.
  */
-import { byteLengthOf, lentChunksOf } from '../codec/chunks.ts';
+import type { ChunkedBytes } from '../../core/model.ts';
+import { byteLengthOf, Chunks, lentChunksOf } from '../codec/chunks.ts';
 import { padded, padding } from '../codec/sizes.ts';
 import type { Frame } from '../frames/frames.ts';
 import { malformed, type SlotPlaces, type WireItem } from '../frames/items.ts';
+import { HeldBytes, type HeldPlace, type Holdable } from './held-bytes.ts';
 import { SLOT_FROM, SLOTS_FD, SlotFile } from './slot-file.ts';
 import type { Extent, SharedSlot, Slots } from './slots.ts';
 
@@ -15,8 +20,8 @@ import type { Extent, SharedSlot, Slots } from './slots.ts';
 export interface SlotChannel {
   /** Returns the frames to send in place of one. */
   outgoing(frame: Frame): readonly Frame[];
-  /** Reads a payload of a frame that has come, see `ReadSlot`. @throws ModeletError `protocol_error` */
-  read(loan: number, at: number | null, length: number): Buffer;
+  /** Returns the bytes of a frame that has come, see `ReadSlot`. @throws ModeletError `protocol_error` */
+  read(loan: number, at: number | null, length: number): ChunkedBytes;
   /** All payloads of the frame have been read. Returns what to say about that; null: nothing. */
   received(frame: Frame): Frame | null;
 }
@@ -32,21 +37,43 @@ type SlottedSubmit = Extract<Frame, { type: 'submit' }>;
 type SlottedOutcomes = Extract<Frame, { type: 'outcomes' }>;
 type SlottedReply = Extract<Frame, { type: 'reply' }>;
 
+/** The slots that a child needs for a batch or a request. */
+interface Loan {
+  /** Takes the results. */
+  readonly own: SharedSlot | null;
+  /** Of inputs that are handed on. */
+  readonly handed: readonly Holdable[];
+}
+
+/** A loan as the frame says it. */
+interface Lent {
+  readonly places: SlotPlaces;
+  readonly room: Extent | null;
+}
+
+export interface ParentOptions {
+  /** Called when there is no room for a batch or a request, or no memory. */
+  onFull(): void;
+  /** Whether results stay in their slots for the batches of other children, as long as there is much room. Default: no. */
+  readonly keepsResults?: boolean;
+}
+
 /** The end of the process that owns the slots, for one child. */
 export class ParentSlots implements SlotChannel {
   readonly #slots: Slots;
   readonly #onFull: () => void;
+  readonly #keepsResults: boolean;
   /** What the child has, by the number of the batch or the request. */
-  readonly #lent: Map<number, SharedSlot> = new Map();
+  readonly #lent: Map<number, Loan> = new Map();
   /** Whether the child has said that it can use slots. */
   #isUsed = false;
   /** Bytes of one result, as the last ones of a route were; absent: they were small. */
   readonly #resultBytes: Map<number, number> = new Map();
 
-  /** @param onFull called when there is no room for a batch or a request, or no memory */
-  constructor(slots: Slots, onFull: () => void) {
+  constructor(slots: Slots, { onFull, keepsResults = false }: ParentOptions) {
     this.#slots = slots;
     this.#onFull = onFull;
+    this.#keepsResults = keepsResults;
   }
 
   get fd(): number {
@@ -58,18 +85,20 @@ export class ParentSlots implements SlotChannel {
     if (frame.type === 'submit') return this.#requests(frame);
     if (frame.type !== 'batch') return [frame];
     const results = (this.#resultBytes.get(NO_ROUTE) ?? 0) * frame.items.length;
-    const lent = this.#lend(frame.batch, frame.items, results);
+    const lent = this.#lend(frame.batch, frame.items, results, this.#handedOn(frame.items));
     return [lent ? { ...frame, ...lent } : frame];
   }
 
-  read(loan: number, at: number | null, length: number): Buffer {
-    const slot = this.#lent.get(loan);
+  read(loan: number, at: number | null, length: number): ChunkedBytes {
+    const slot = this.#lent.get(loan)?.own;
     const place = at ?? slot?.at ?? 0;
     if (!slot || place < slot.at || place + length > slot.at + slot.bytes) {
       throw malformed('a payload outside of its slot');
     }
-    slot.enter('held');
-    return readFrom(this.#slots.file, place, length);
+    const { file, hasPlenty } = this.#slots;
+    if (!this.#keepsResults || !hasPlenty) return readFrom(file, place, length);
+    if (!file.reaches(place + length)) throw malformed('a payload that is not in its slot');
+    return new HeldBytes({ slot, file, at: place }, length);
   }
 
   received(frame: Frame): null {
@@ -91,8 +120,7 @@ export class ParentSlots implements SlotChannel {
 
   /** The child has ended: it can write nothing any more. */
   end(): void {
-    for (const slot of this.#lent.values()) slot.enter('freed');
-    this.#lent.clear();
+    for (const loan of [...this.#lent.keys()]) this.#giveBack(loan);
   }
 
   /** Gives each request with a slot a separate frame. The order stays as it is. */
@@ -105,7 +133,7 @@ export class ParentSlots implements SlotChannel {
       others = [];
     };
     for (const item of frame.items) {
-      const lent = this.#lend(item.id, [item], this.#resultBytes.get(item.routeRef) ?? 0);
+      const lent = this.#lend(item.id, [item], this.#resultBytes.get(item.routeRef) ?? 0, new Map());
       if (lent) {
         leave();
         frames.push({ type: 'submit', items: [item], ...lent });
@@ -115,26 +143,54 @@ export class ParentSlots implements SlotChannel {
     return frames;
   }
 
-  /** Writes the large ones of the items to a slot for them and their results. Returns null if they need none, or get none. */
+  /** Returns the items whose payloads are in slots of this owner. */
+  #handedOn(items: readonly WireItem[]): ReadonlyMap<WireItem, HeldPlace> {
+    const handed = new Map<WireItem, HeldPlace>();
+    for (const item of items) {
+      const { chunks } = item.payload;
+      const place = chunks instanceof HeldBytes ? chunks.place : null;
+      if (place?.file === this.#slots.file) handed.set(item, place);
+    }
+    return handed;
+  }
+
+  /**
+   * Writes the large ones of the items to a slot for them and their results, but for those that are handed on. Returns null
+   * if the frame has all items.
+   */
   #lend(
     loan: number,
     items: readonly WireItem[],
     results: number,
-  ): { readonly places: SlotPlaces; readonly room: Extent } | null {
-    const large = items.filter(isLarge);
+    handed: ReadonlyMap<WireItem, HeldPlace>,
+  ): Lent | null {
+    const large = items.filter((item) => isLarge(item) && !handed.has(item));
     const inputs = bytesOf(large);
     const needed = results <= MOST_BYTES ? Math.max(inputs, results) : inputs;
-    if (needed === 0 || inputs > MOST_BYTES) return null;
-    const slot = this.#slots.take(needed) ?? this.#slots.take(inputs);
-    const places = slot && placed(this.#slots.file, large, slot);
-    if (!slot || !places) {
-      slot?.enter('freed');
-      this.#onFull();
-      return null;
+    const own = needed === 0 || inputs > MOST_BYTES ? null : this.#filled(large, needed, inputs);
+    if (!own && handed.size === 0) return null;
+    for (const { slot } of handed.values()) slot.hold();
+    this.#lent.set(loan, { own: own?.slot ?? null, handed: [...handed.values()].map(({ slot }) => slot) });
+    const places = new Map([...handed].map(([item, { at }]) => [item, at] as const));
+    for (const [item, at] of own?.places ?? []) places.set(item, at);
+    return { places, room: own?.slot ?? null };
+  }
+
+  /** Takes a slot for inputs and results, or only for the inputs, and writes those. Returns null if there is no memory. */
+  #filled(
+    inputs: readonly WireItem[],
+    needed: number,
+    least: number,
+  ): { readonly slot: SharedSlot; readonly places: SlotPlaces } | null {
+    const slot = this.#slots.take(needed) ?? this.#slots.take(least);
+    const places = slot && placed(this.#slots.file, inputs, slot);
+    if (slot && places) {
+      slot.enter('sent');
+      return { slot, places };
     }
-    slot.enter('sent');
-    this.#lent.set(loan, slot);
-    return { places, room: slot };
+    slot?.letGo();
+    this.#onFull();
+    return null;
   }
 
   #expect(route: number, bytes: number): void {
@@ -146,8 +202,10 @@ export class ParentSlots implements SlotChannel {
 
   #giveBack(loan: number): void {
     if (this.#lent.size === 0) return;
-    this.#lent.get(loan)?.enter('freed');
+    const lent = this.#lent.get(loan);
     this.#lent.delete(loan);
+    lent?.own?.letGo();
+    for (const slot of lent?.handed ?? []) slot.letGo();
   }
 }
 
@@ -170,7 +228,7 @@ export class ChildSlots implements SlotChannel {
     return [frame.type === 'outcomes' ? this.#outcomes(frame) : frame];
   }
 
-  read(_loan: number, at: number | null, length: number): Buffer {
+  read(_loan: number, at: number | null, length: number): ChunkedBytes {
     this.#onBytes(length);
     return readFrom(this.#file, at ?? 0, length);
   }
@@ -236,9 +294,9 @@ function placed(file: SlotFile, items: readonly WireItem[], { at }: Extent): Slo
   return places;
 }
 
-function readFrom(file: SlotFile, at: number, length: number): Buffer {
+function readFrom(file: SlotFile, at: number, length: number): Chunks {
   try {
-    return file.read(at, length);
+    return new Chunks([file.read(at, length)]);
   } catch (thrown) {
     throw malformed(`a payload cannot be read from its slot: ${(thrown as Error).message}`);
   }

@@ -6,7 +6,8 @@
  *
  *   filling  the owner writes the inputs                    -> sent | freed (there was no memory for them)
  *   sent     the child reads the inputs, writes its results -> held | freed (it needs the slot no more, or has ended)
- *   held     the owner reads the results                    -> freed
+ *   held     the owner reads the results, or has handed some of them on to other children, which only read them
+ *                                                           -> freed (the last of them has let go)
  *   freed    another slot may take its place
  */
 import type { Clock, Timer } from '../../core/clock.ts';
@@ -32,6 +33,8 @@ export class SharedSlot implements Extent {
   readonly bytes: number;
   readonly #onFreed: (slot: SharedSlot) => void;
   #state: SlotState = 'filling';
+  /** How many need it: the child that has it, and each result that has not been read. */
+  #holders = 1;
 
   constructor({ at, bytes }: Extent, onFreed: (slot: SharedSlot) => void) {
     this.at = at;
@@ -41,6 +44,18 @@ export class SharedSlot implements Extent {
 
   get state(): SlotState {
     return this.#state;
+  }
+
+  /** One more needs what is in it. */
+  hold(): void {
+    this.enter('held');
+    this.#holders += 1;
+  }
+
+  /** One of those who need it no longer does. */
+  letGo(): void {
+    this.#holders -= 1;
+    if (this.#holders === 0) this.enter('freed');
   }
 
   /** Moves to `next`. Returns false and does nothing if the move is not allowed. */
@@ -64,6 +79,7 @@ export class Slots {
   #free: Extent[];
   readonly size: number;
   #taken = 0;
+  #takenBytes = 0;
   /** Number of slots so far, and that at the last look for quiet; null: the file is empty. */
   #count = 0;
   #seen: number | null = null;
@@ -82,6 +98,11 @@ export class Slots {
     return this.#taken;
   }
 
+  /** Whether less than half of the memory is taken. */
+  get hasPlenty(): boolean {
+    return this.#takenBytes < this.size / 2;
+  }
+
   /** The parts of the file that no slot takes. */
   get free(): readonly Extent[] {
     return this.#free;
@@ -96,6 +117,7 @@ export class Slots {
     const rest = { at: extent.at + needed, bytes: extent.bytes - needed };
     this.#free.splice(index, 1, ...(rest.bytes > 0 ? [rest] : []));
     this.#taken += 1;
+    this.#takenBytes += needed;
     this.#count += 1;
     if (this.#seen === null) this.#look();
     return new SharedSlot({ at: extent.at, bytes: needed }, (slot) => this.#putBack(slot));
@@ -109,6 +131,7 @@ export class Slots {
 
   #putBack({ at, bytes }: Extent): void {
     this.#taken -= 1;
+    this.#takenBytes -= bytes;
     const index = this.#free.findIndex((extent) => extent.at > at);
     const position = index < 0 ? this.#free.length : index;
     const [before, after] = [this.#free[position - 1], this.#free[position]];

@@ -110,7 +110,7 @@ export class WorkerFactory {
   }
 
   #slots(): ParentSlots | null {
-    return this.#boot.slots?.lane() ?? null;
+    return this.#boot.slots?.lane(true) ?? null;
   }
 
   /** Returns the first frame for a new worker. */

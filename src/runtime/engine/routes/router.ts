@@ -340,6 +340,7 @@ export class Router {
     this.#takeBack(item);
     this.#forget(item);
     item.stage.cancel(item);
+    if (item.passed) item.payload.chunks?.free();
   }
 
   #forget(item: Item): void {

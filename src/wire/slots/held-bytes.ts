@@ -1,0 +1,86 @@
+/**
+ * The bytes of a payload that stay in a slot until somebody reads them here. The next stage usually does not: its worker gets
+ * the place, and reads them from there.
+ *
+ *   held   in the slot                              -> read | freed
+ *   read   in the memory of this process, which `Chunks` frees or leaves to V8
+ *   freed  nothing needs them any more
+ */
+import type { ChunkedBytes } from '../../core/model.ts';
+import { Chunks } from '../codec/chunks.ts';
+import type { SlotFile } from './slot-file.ts';
+
+/** Memory that stays as it is until all who need it have let go. */
+export interface Holdable {
+  hold(): void;
+  letGo(): void;
+}
+
+/** A place in a slot. */
+export interface HeldPlace {
+  readonly slot: Holdable;
+  readonly file: SlotFile;
+  readonly at: number;
+}
+
+type State = ({ readonly tag: 'held' } & HeldPlace) | { readonly tag: 'read'; readonly chunks: Chunks };
+
+/** Payloads that are dropped on the way are freed by nobody: V8 tells when it has forgotten them. */
+const forgotten = new FinalizationRegistry<Holdable>((slot) => slot.letGo());
+
+export class HeldBytes implements ChunkedBytes {
+  readonly length: number;
+  /** Null: freed. */
+  #state: State | null;
+
+  constructor(place: HeldPlace, length: number) {
+    this.length = length;
+    this.#state = { tag: 'held', ...place };
+    place.slot.hold();
+    forgotten.register(this, place.slot, this);
+  }
+
+  /** Where other processes find the bytes; null: this process has read them. */
+  get place(): HeldPlace | null {
+    return this.#state?.tag === 'held' ? this.#state : null;
+  }
+
+  get list(): readonly Buffer[] {
+    return this.#read().list;
+  }
+
+  get lent(): readonly Buffer[] {
+    return this.#read().lent;
+  }
+
+  get bytes(): Buffer {
+    return this.#read().bytes;
+  }
+
+  /** Reads them: the slot is given back as soon as possible, also if nobody says when the last reader has come. */
+  share(): void {
+    this.#read().share();
+  }
+
+  free(): void {
+    if (this.#state?.tag === 'held') this.#letGo(this.#state.slot);
+    else this.#state?.chunks.free();
+    this.#state = null;
+  }
+
+  /** @throws Error if they are freed */
+  #read(): Chunks {
+    if (!this.#state) throw new Error('the memory of these bytes has been freed');
+    if (this.#state.tag === 'read') return this.#state.chunks;
+    const { file, at, slot } = this.#state;
+    const chunks = new Chunks([file.read(at, this.length)]);
+    this.#state = { tag: 'read', chunks };
+    this.#letGo(slot);
+    return chunks;
+  }
+
+  #letGo(slot: Holdable): void {
+    forgotten.unregister(this);
+    slot.letGo();
+  }
+}
