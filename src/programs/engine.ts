@@ -12,9 +12,11 @@ import type { StageHost } from '../runtime/engine/stage/stage-host.ts';
 import type { Channel } from '../wire/channel/channel.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
-import type { EngineBoot, StatusReport } from '../wire/frames/bodies.ts';
+import type { EngineStart, StatusReport } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
+import { EngineSlots } from '../wire/slots/engine-slots.ts';
 import { SharedSlots } from '../wire/slots/shared-slots.ts';
+import { inheritedSlotFile, LENT_FD, OTHER_FD, SlotFile } from '../wire/slots/slot-file.ts';
 
 /** The server kills this process at its deadline; the workers must have ended this much earlier. */
 const CLOSE_RESERVE_MS = 500;
@@ -35,7 +37,11 @@ setFlagsFromString('--max-semi-space-size=0');
 
 // Idle workers notice that their channel has closed. A spinning worker does not, unless the kernel signals it when its
 // parent dies, so this process kills its workers on exit.
-const noteBytes = runChild({ onFrame: receive, onExit: killAll });
+const noteBytes = runChild({
+  slots: (onBytes, send) => new EngineSlots(onBytes, send),
+  onFrame: receive,
+  onExit: killAll,
+});
 
 function receive(frame: Frame, channel: Channel): void {
   switch (frame.type) {
@@ -73,6 +79,9 @@ function receive(frame: Frame, channel: Channel): void {
     case 'ping':
       channel.send({ type: 'pong', body: null });
       break;
+    case 'freed':
+      // The channel has given the slots back.
+      break;
     case 'close':
       report(channel, { state: 'shutdown' });
       void close(frame.body.deadline, channel);
@@ -82,7 +91,7 @@ function receive(frame: Frame, channel: Channel): void {
   }
 }
 
-function boot(settings: EngineBoot, channel: Channel): RunningEngine {
+function boot(settings: EngineStart, channel: Channel): RunningEngine {
   const taps = new Outbox('taps', (frame) => channel.send(frame));
   const parts = new Outbox('parts', (frame) => channel.send(frame));
   const outcomes = new Outbox('outcomes', (frame) => {
@@ -104,11 +113,14 @@ function boot(settings: EngineBoot, channel: Channel): RunningEngine {
     systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
   };
   const onLog = (record: LogRecord): void => channel.send({ type: 'log', body: record });
-  const slots = new SharedSlots(settings.maxQueueBytes, systemClock, onLog);
+  const slots = settings.sharesSlots
+    ? new SharedSlots(settings.maxQueueBytes, systemClock, onLog, () => inheritedSlotFile(OTHER_FD))
+    : new SharedSlots(settings.maxQueueBytes, systemClock, onLog);
+  const lanes = { keepsResults: true, other: settings.sharesSlots ? new SlotFile(LENT_FD) : null };
   const createPool: StageHost['createPool'] = (definition, events) =>
     definition.remote
       ? new RemotePool(definition, events)
-      : new SupervisedPool(definition, { ...settings, slots }, events);
+      : new SupervisedPool(definition, { ...settings, slots: () => slots.lane(lanes) }, events);
   const output: EngineOutput = {
     onOutcome: (item) => outcomes.add(item),
     onPart: (part) => parts.add(part),

@@ -10,9 +10,10 @@ import { FrameReader } from '../../src/wire/channel/channel.ts';
 import { byteLengthOf, Chunks, payloadOf } from '../../src/wire/codec/chunks.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
+import { ParentSlots } from '../../src/wire/slots/parent-slots.ts';
 import { openSlotFile } from '../../src/wire/slots/slot-file.ts';
-import { ChildSlots, ParentSlots } from '../../src/wire/slots/slot-lanes.ts';
 import { Slots } from '../../src/wire/slots/slots.ts';
+import { WorkerSlots } from '../../src/wire/slots/worker-slots.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item } from '../wire/frame-values.ts';
 
@@ -123,7 +124,7 @@ const PASSED: readonly [string, (frame: Frame) => Frame | undefined][] = [
     (frame) => {
       const engine = new ParentSlots(new Slots(file, 2 ** 24, new FakeClock()), { onFull: () => {} });
       engine.received({ type: 'report', body: { state: 'startup', slots: true } });
-      const worker = new ChildSlots(() => {}, file.fd);
+      const worker = new WorkerSlots(() => {}, file.fd);
       const sent = Buffer.concat(engine.outgoing(frame).flatMap(encodeFrame));
       assert.ok(sent.length < 10_000, `${sent.length} bytes beside the slot`);
       return new FrameReader({ readSlot: worker.read.bind(worker) }).push(sent)[0];

@@ -52,7 +52,8 @@ export class FakePool implements StagePool {
   /** How the worker hosts of a remote stage serve it. */
   hop: { readonly key: string; readonly items: number } | null = null;
   /** The worker's answer to an item, chosen when it gets the item. */
-  makes: (item: Item, worker: number) => Payload = ({ payload }) => freeablePayload(payload.codec, new Chunks([bytesOf(payload)]));
+  makes: (item: Item, worker: number) => Payload = ({ payload }) =>
+    freeablePayload(payload.codec, new Chunks([bytesOf(payload)]));
   /** Called when a worker gets an item. @param state the meta that brings the state of its key */
   gets: (item: Item, process: object, state: Uint8Array | undefined) => void = () => {};
   /** The meta of a worker's reply to an item. */

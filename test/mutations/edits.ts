@@ -80,8 +80,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'each restart leaves a listener behind',
     file: 'src/process/parent/child-process.ts',
-    find: 'this.#process = launch({ ...spec, slotsFd: slots?.fd });',
-    replace: "this.#process = launch({ ...spec, slotsFd: slots?.fd });\n    process.on('exit', () => this.kill(null));",
+    find: 'this.#process = launch({ ...spec, slotsFds: slots?.fds });',
+    replace:
+      "this.#process = launch({ ...spec, slotsFds: slots?.fds });\n    process.on('exit', () => this.kill(null));",
     suite: 'faults/service',
     test: 'kill -9',
   },

@@ -1,13 +1,15 @@
-/** Results go from stage to stage in their slots, whoever reads, drops or loses them on the way. */
+/** Results go from stage to stage in their slots, also if they are read, dropped or lost on the way. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { FrameReader } from '../../src/wire/channel/channel.ts';
-import { encodeFrame, type Frame, type WireItem } from '../../src/wire/frames/frames.ts';
+import { encodeFrame, type Frame, SLOT_FROM, type WireItem } from '../../src/wire/frames/frames.ts';
 import { HeldBytes } from '../../src/wire/slots/held-bytes.ts';
-import { openSlotFile, SLOT_FROM } from '../../src/wire/slots/slot-file.ts';
-import { ChildSlots, ParentSlots, type SlotChannel } from '../../src/wire/slots/slot-lanes.ts';
+import { ParentSlots } from '../../src/wire/slots/parent-slots.ts';
+import type { SlotChannel } from '../../src/wire/slots/slot-channel.ts';
+import { openSlotFile } from '../../src/wire/slots/slot-file.ts';
 import { Slots } from '../../src/wire/slots/slots.ts';
+import { WorkerSlots } from '../../src/wire/slots/worker-slots.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item } from './frame-values.ts';
 
@@ -27,7 +29,7 @@ function pass<T extends Frame>(frame: T, from: SlotChannel, to: SlotChannel): { 
 class Worker {
   readonly #slots: Slots;
   #engine: ParentSlots;
-  #own: ChildSlots;
+  #own: WorkerSlots;
   #batch = 0;
 
   constructor(slots: Slots) {
@@ -35,10 +37,10 @@ class Worker {
     [this.#engine, this.#own] = this.#started();
   }
 
-  #started(): [ParentSlots, ChildSlots] {
+  #started(): [ParentSlots, WorkerSlots] {
     const engine = new ParentSlots(this.#slots, { onFull: () => {}, keepsResults: true });
     engine.received({ type: 'report', body: { state: 'startup', slots: true } });
-    return [engine, new ChildSlots(() => {}, file.fd)];
+    return [engine, new WorkerSlots(() => {}, file.fd)];
   }
 
   /** @param dies how often it writes half of its results and is killed before it answers. */
@@ -106,7 +108,7 @@ test('results are the same at the end of a chain, whether each is read, shared, 
   );
 });
 
-test('a result that nobody has read is in no frame to the next stage, and is not written again', () => {
+test('a result that the engine has not read is in no frame to the next stage, and is not written again', () => {
   const slots = new Slots(file, 100 * SLOT_FROM, new FakeClock());
   const [one, two] = [new Worker(slots), new Worker(slots)];
   const input = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(2 * SLOT_FROM, 1) } });
@@ -138,7 +140,7 @@ test('results leave their slots at once while half of the memory is taken', () =
   taken?.letGo();
 });
 
-test('a slot is given back when V8 has forgotten a result that nobody has read', async () => {
+test('a slot is given back when V8 has forgotten a result that was not read', async () => {
   const slots = new Slots(file, 40 * SLOT_FROM, new FakeClock());
   (() => {
     const input = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(SLOT_FROM, 1) } });

@@ -2,19 +2,29 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
+import type { Payload } from '../../src/core/model.ts';
 import { FrameReader, SocketChannel } from '../../src/wire/channel/channel.ts';
-import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
+import { byteLengthOf, freeablePayload } from '../../src/wire/codec/chunks.ts';
+import { encodeFrame, type Frame, SLOT_FROM } from '../../src/wire/frames/frames.ts';
 import type { WireItem } from '../../src/wire/frames/items.ts';
-import { openSlotFile, SLOT_FROM } from '../../src/wire/slots/slot-file.ts';
-import { ChildSlots, ParentSlots, type SlotChannel } from '../../src/wire/slots/slot-lanes.ts';
+import { EngineSlots } from '../../src/wire/slots/engine-slots.ts';
+import { HeldBytes, type HeldPlace } from '../../src/wire/slots/held-bytes.ts';
+import { ParentSlots } from '../../src/wire/slots/parent-slots.ts';
+import type { SlotChannel } from '../../src/wire/slots/slot-channel.ts';
+import { openSlotFile } from '../../src/wire/slots/slot-file.ts';
 import { Slots } from '../../src/wire/slots/slots.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { within } from '../fixtures/processes.ts';
 import { socketPair } from './ends.ts';
 import { item } from './frame-values.ts';
 
-const { file } = openSlotFile(process.platform === 'linux' ? '/dev/shm' : '/tmp');
-after(() => file.close());
+const FOLDER = process.platform === 'linux' ? '/dev/shm' : '/tmp';
+const { file } = openSlotFile(FOLDER);
+const { file: answers } = openSlotFile(FOLDER);
+after(() => {
+  file.close();
+  answers.close();
+});
 
 const STARTED: Frame = { type: 'report', body: { state: 'startup', slots: true } };
 
@@ -57,6 +67,10 @@ class Way {
 /** A server and its engine, of which each request has its number in all of its bytes, and each result another one. */
 class Bed {
   readonly slots: Slots;
+  /** The slots of the engine, for its workers. */
+  #workers = new Slots(answers, 40 * SLOT_FROM, new FakeClock());
+  /** What workers read, and whose. */
+  #reads: { readonly place: HeldPlace; readonly request: WireItem; readonly length: number }[] = [];
   /** Bytes of outcomes that came in frames and not in slots. */
   inFrames = 0;
   readonly open: Map<number, WireItem> = new Map();
@@ -73,14 +87,18 @@ class Bed {
   }
 
   #started(): [ParentSlots, Way, Way] {
-    const owner = new ParentSlots(this.slots, { onFull: () => {} });
+    const owner = new ParentSlots(this.slots, { onFull: () => {}, other: answers });
     owner.received(STARTED);
-    const engine = new ChildSlots(() => {}, file.fd);
-    const back = new Way(
+    const engine = new EngineSlots(
+      () => {},
+      (frame) => back.send(frame),
+      { requestsFd: file.fd, answersFd: answers.fd },
+    );
+    const back: Way = new Way(
       engine,
       owner,
       (frame, bytes) => this.#answered(frame, bytes),
-      () => assert.fail(),
+      (frame) => there.send(frame),
     );
     const there = new Way(
       owner,
@@ -104,11 +122,46 @@ class Bed {
     this.#submits.send({ type: 'cancel', body: ids });
   }
 
-  /** Answers some of the requests that the engine has. */
-  answer(count: number, length: number): void {
+  /** Answers some of the requests that the engine has. @param kept whether the results are still in their workers' slots */
+  answer(count: number, length: number, kept = false): void {
     const done = [...this.running.values()].slice(0, count);
     for (const { id } of done) this.running.delete(id);
-    if (done.length > 0) this.#outcomes.send({ type: 'outcomes', items: done.map((one) => resultOf(one, length)) });
+    const results = done.map((one) => (kept ? this.#kept(one, length) : resultOf(one, length)));
+    if (done.length > 0) this.#outcomes.send({ type: 'outcomes', items: results });
+  }
+
+  #kept(request: WireItem, length: number): WireItem {
+    const result = resultOf(request, length);
+    const slot = length < SLOT_FROM ? null : this.#workers.take(length);
+    if (!slot) return result;
+    answers.write([result.payload.bytes], slot.at);
+    const chunks = new HeldBytes({ slot, file: answers, at: slot.at }, length);
+    slot.letGo();
+    return { ...result, payload: freeablePayload(1, chunks) };
+  }
+
+  /** A worker begins to read a request. */
+  read(which: number): void {
+    const held = [...this.running.values()].filter(({ payload }) => placeOf(payload));
+    const request = held[which % held.length];
+    if (!request) return;
+    const place = placeOf(request.payload) as HeldPlace;
+    place.slot.hold();
+    this.#reads.push({ place, request, length: byteLengthOf(request.payload) });
+  }
+
+  /** Workers have read their requests. */
+  haveRead(count: number = this.#reads.length): void {
+    for (const { place, request, length } of this.#reads.splice(0, count)) {
+      const bytes = place.file.read(place.at, length);
+      assert.ok(Buffer.alloc(length, request.id).equals(bytes), `the bytes of request ${request.id}, read by a worker`);
+      place.slot.letGo();
+    }
+  }
+
+  /** Everything that workers and requests have taken is free. */
+  get isEmpty(): boolean {
+    return this.slots.taken === 0 && this.#workers.taken === 0;
   }
 
   come(submits?: number, outcomes?: number): void {
@@ -122,6 +175,8 @@ class Bed {
     assert.equal(this.slots.taken, 0);
     this.open.clear();
     this.running.clear();
+    this.#reads = [];
+    this.#workers = new Slots(answers, this.#workers.size, new FakeClock());
     [this.#owner, this.#submits, this.#outcomes] = this.#started();
   }
 
@@ -129,8 +184,11 @@ class Bed {
     if (frame.type === 'cancel') for (const id of frame.body) this.running.delete(id);
     if (frame.type !== 'submit') return;
     for (const one of frame.items) {
-      const { length } = one.payload.bytes as Buffer;
-      assert.ok(Buffer.alloc(length, one.id).equals(one.payload.bytes), `the bytes of request ${one.id}`);
+      const length = byteLengthOf(one.payload);
+      const place = placeOf(one.payload);
+      // Some stay where they are.
+      const bytes = place && one.id % 3 > 0 ? place.file.read(place.at, length) : one.payload.bytes;
+      assert.ok(Buffer.alloc(length, one.id).equals(bytes), `the bytes of request ${one.id}`);
       assert.deepEqual([one.routeRef, one.group], [one.id % 2, one.id + 1]);
       // The engine has seen the cancel of a request only after the request.
       this.running.set(one.id, one);
@@ -149,6 +207,8 @@ class Bed {
   }
 }
 
+const placeOf = ({ chunks }: Payload): HeldPlace | null => (chunks instanceof HeldBytes ? chunks.place : null);
+
 const requestOf = (id: number, length: number): WireItem =>
   item({ id, routeRef: id % 2, group: id + 1, payload: { codec: 1, bytes: Buffer.alloc(length, id) } });
 
@@ -165,7 +225,14 @@ const sizes = fc.oneof(
 const move = fc.oneof(
   fc.record({ tag: fc.constant('submit' as const), lengths: fc.array(sizes, { minLength: 1, maxLength: 4 }) }),
   fc.record({ tag: fc.constant('come' as const), submits: fc.nat(4), outcomes: fc.nat(4) }),
-  fc.record({ tag: fc.constant('answer' as const), count: fc.integer({ min: 1, max: 3 }), length: sizes }),
+  fc.record({
+    tag: fc.constant('answer' as const),
+    count: fc.integer({ min: 1, max: 3 }),
+    length: sizes,
+    kept: fc.boolean(),
+  }),
+  fc.record({ tag: fc.constant('read' as const), which: fc.nat() }),
+  fc.record({ tag: fc.constant('have read' as const), count: fc.integer({ min: 1, max: 3 }) }),
   fc.record({ tag: fc.constant('cancel' as const), which: fc.nat() }),
   fc.record({ tag: fc.constant('die' as const) }),
 );
@@ -181,7 +248,9 @@ test('requests and outcomes arrive as they are, whatever is cancelled or dies, a
           const items = one.lengths.slice(0, 250 - next).map((length) => requestOf(next++, length));
           if (items.length > 0) bed.submit(items);
         } else if (one.tag === 'come') bed.come(one.submits, one.outcomes);
-        else if (one.tag === 'answer') bed.answer(one.count, one.length);
+        else if (one.tag === 'answer') bed.answer(one.count, one.length, one.kept);
+        else if (one.tag === 'read') bed.read(one.which);
+        else if (one.tag === 'have read') bed.haveRead(one.count);
         else if (one.tag === 'die') bed.die();
         else {
           const ids = [...bed.open.keys()];
@@ -191,8 +260,10 @@ test('requests and outcomes arrive as they are, whatever is cancelled or dies, a
       bed.come();
       bed.answer(bed.running.size, 10);
       bed.come();
+      bed.haveRead();
+      bed.come();
       assert.equal(bed.open.size, 0, 'a request has no outcome');
-      assert.equal(bed.slots.taken, 0);
+      assert.ok(bed.isEmpty, 'a slot is lost');
       assert.deepEqual(bed.slots.free, [{ at: 0, bytes: bed.slots.size }]);
     }),
     { numRuns: 150 },
@@ -239,10 +310,16 @@ test('a very large request that has a slot overtakes those that travel in pieces
     { onFrame: ({ type }) => (type === 'freed' ? onFreed() : undefined), onClose: () => {} },
     { slots: owner },
   );
-  const engine = new SocketChannel(
+  const engine: SocketChannel = new SocketChannel(
     far,
     { onFrame: (frame) => came.push(`${frame.type} ${'items' in frame ? frame.items[0]?.id : ''}`), onClose: () => {} },
-    { slots: new ChildSlots(() => {}, file.fd) },
+    {
+      slots: new EngineSlots(
+        () => {},
+        (frame) => engine.send(frame),
+        { requestsFd: file.fd },
+      ),
+    },
   );
   // More than a slot may have.
   server.send({ type: 'submit', items: [requestOf(0, 20 * 1024 * 1024)] });

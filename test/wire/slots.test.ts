@@ -4,12 +4,14 @@ import { openSync } from 'node:fs';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { FrameReader, SocketChannel } from '../../src/wire/channel/channel.ts';
-import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
+import { encodeFrame, type Frame, SLOT_FROM } from '../../src/wire/frames/frames.ts';
 import type { WireItem } from '../../src/wire/frames/items.ts';
+import { ParentSlots } from '../../src/wire/slots/parent-slots.ts';
 import { SharedSlots } from '../../src/wire/slots/shared-slots.ts';
-import { openSlotFile, SLOT_FROM, SlotFile } from '../../src/wire/slots/slot-file.ts';
-import { ChildSlots, ParentSlots, type SlotChannel } from '../../src/wire/slots/slot-lanes.ts';
+import type { SlotChannel } from '../../src/wire/slots/slot-channel.ts';
+import { openSlotFile, SlotFile } from '../../src/wire/slots/slot-file.ts';
 import { type SharedSlot, SLOT_TRANSITIONS, type SlotState, Slots } from '../../src/wire/slots/slots.ts';
+import { WorkerSlots } from '../../src/wire/slots/worker-slots.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { socketPair } from './ends.ts';
 import { item } from './frame-values.ts';
@@ -101,7 +103,7 @@ test('batches and replies arrive as they are, whatever has room, and no process 
     fc.property(fc.array(batch, { maxLength: 12 }), (batches) => {
       const slots = slotsOf(8 * SLOT_FROM);
       let engine = started(slots);
-      let worker = new ChildSlots(() => {}, file.fd);
+      let worker = new WorkerSlots(() => {}, file.fd);
       let waiting: Frame[] = [];
       const itemsOf = (lengths: readonly number[], fill: number): WireItem[] =>
         lengths.map((length, id) => item({ id, payload: { codec: 1, bytes: Buffer.alloc(length, fill + id) } }));
@@ -118,7 +120,7 @@ test('batches and replies arrive as they are, whatever has room, and no process 
         if (end === 'death') {
           engine.end();
           engine = started(slots);
-          worker = new ChildSlots(() => {}, file.fd);
+          worker = new WorkerSlots(() => {}, file.fd);
           waiting = [];
         }
         if (end === 'reply') for (const reply of waiting.splice(0)) answer(reply);
@@ -134,7 +136,7 @@ test('batches and replies arrive as they are, whatever has room, and no process 
 
 test('a result that is larger than its input has room after another large result', () => {
   const engine = started(slotsOf(1024 * PAGE));
-  const worker = new ChildSlots(() => {}, file.fd);
+  const worker = new WorkerSlots(() => {}, file.fd);
   const lengths = [1, 2].map((batch) => {
     pass({ type: 'batch', batch, items: [item({ id: 1 })] }, engine, worker);
     const result = item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(2 * SLOT_FROM, batch) } });
@@ -144,7 +146,7 @@ test('a result that is larger than its input has room after another large result
 });
 
 test('a result goes into the slot of its batch while a part of another result is on its way', async () => {
-  const [engine, worker] = [started(slotsOf(1024 * PAGE)), new ChildSlots(() => {}, file.fd)];
+  const [engine, worker] = [started(slotsOf(1024 * PAGE)), new WorkerSlots(() => {}, file.fd)];
   const large = (bytes: number) => [item({ id: 1, payload: { codec: 1, bytes: Buffer.alloc(bytes, 7) } })];
   pass({ type: 'batch', batch: 1, items: large(2 * SLOT_FROM) }, engine, worker);
   const [near, far] = await socketPair();
@@ -184,7 +186,7 @@ test('without shared memory, or when it is full, payloads travel in frames, and 
   const shared = (open: typeof openSlotFile): SharedSlots =>
     new SharedSlots(2 ** 30, new FakeClock(), ({ level, message }) => lines.push(`${level} ${message}`), open);
   const missing = shared(() => openSlotFile('/no/such/folder'));
-  assert.deepEqual([missing.lane(false), missing.lane(true)], [null, null]);
+  assert.deepEqual([missing.lane(), missing.lane()], [null, null]);
   assert.match(
     lines.splice(0).join(),
     /^info there is no shared memory \(ENOENT[^)]*\): large payloads travel[^,]*, which/,
@@ -194,7 +196,7 @@ test('without shared memory, or when it is full, payloads travel in frames, and 
   const failing = fds.map((fd) => ({ file: new SlotFile(fd), bytes: 2 ** 20 }));
   for (const slots of [{ file, bytes: SLOT_FROM }, ...failing]) {
     const small = shared(() => slots);
-    for (const lane of [small.lane(false), small.lane(false)]) {
+    for (const lane of [small.lane(), small.lane()]) {
       lane?.received(STARTED);
       assert.deepEqual(lane?.outgoing(batch), [batch]);
       assert.deepEqual(lane?.outgoing(batch), [batch]);

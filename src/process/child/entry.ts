@@ -11,9 +11,16 @@ import { type Channel, type ChannelEvents, openParentChannel } from '../../wire/
 import { encodeError } from '../../wire/codec/error-codec.ts';
 import type { StateReport } from '../../wire/frames/bodies.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
+import type { SlotChannel } from '../../wire/slots/slot-channel.ts';
 import { BUILD_ID } from '../build-id.ts';
 
 export interface ChildProgram {
+  /**
+   * Opens its end of the slots that its parent lends it; absent: it uses none.
+   * @param onBytes to call with the bytes of payloads that it reads or writes
+   * @param send sends a frame to the parent
+   */
+  slots?(onBytes: (count: number) => void, send: (frame: Frame) => void): SlotChannel;
   onFrame(frame: Frame, channel: Channel): void;
   /** Called when the process exits for any reason: the last chance to stop other processes. */
   onExit(): void;
@@ -39,24 +46,26 @@ export function runChild(program: ChildProgram): (bytes: number) => void {
       process.exit(garbage ? 1 : 0);
     },
   };
-  const channel = openParentChannel(events, (count) => memory.noteBytes(count));
+  const onBytes = (count: number): void => memory.noteBytes(count);
+  const slots = program.slots?.(onBytes, (frame) => channel.send(frame)) ?? null;
+  const channel = openParentChannel(events, slots, onBytes);
   process.on('exit', () => program.onExit());
-  introduce(channel);
-  return (bytes) => memory.noteBytes(bytes);
+  introduce(channel, slots !== null);
+  return onBytes;
 }
 
 /**
- * Reports that the child has started, and its build. From then on an uncaught error ends the child: the process, or in
+ * Reports that the child has started, its build, and whether it uses slots. From then on an uncaught error ends the child: the process, or in
  * a worker thread only that thread.
  */
-export function introduce(channel: Reports): void {
+export function introduce(channel: Reports, slots: boolean): void {
   const fail = (thrown: unknown): void => {
     console.error(asError(thrown).stack);
     void endWithError(channel, thrown);
   };
   process.on('uncaughtException', fail);
   process.on('unhandledRejection', fail);
-  report(channel, { state: 'startup', build: BUILD_ID, slots: true });
+  report(channel, { state: 'startup', build: BUILD_ID, slots });
 }
 
 export function report(channel: Reports, state: StateReport): void {

@@ -10,7 +10,7 @@ import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { isModeletError } from '../../core/errors.ts';
 import { type Channel, type ChannelEvents, SocketChannel } from '../../wire/channel/channel.ts';
-import type { ParentSlots } from '../../wire/slots/slot-lanes.ts';
+import type { ParentSlots } from '../../wire/slots/parent-slots.ts';
 import { type ChildEvents, StartedChild, type Traffic } from './child.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 
@@ -25,7 +25,7 @@ const LINGERING = { ms: 1000, turns: 100 } as const;
  */
 const QUIET_TURNS = 3;
 
-export interface ChildSpec extends Omit<LaunchSpec, 'slotsFd'> {
+export interface ChildSpec extends Omit<LaunchSpec, 'slotsFds'> {
   /** File of this package that the child runs. */
   readonly entry: string;
   /** Where its large payloads travel; absent or null: through the socket pair. */
@@ -127,7 +127,7 @@ export class ChildProcess extends StartedProcess {
   constructor(spec: ChildSpec, events: ChildEvents, clock: Clock = systemClock) {
     super(spec.entry, events, clock);
     const slots = spec.slots ?? null;
-    this.#process = launch({ ...spec, slotsFd: slots?.fd });
+    this.#process = launch({ ...spec, slotsFds: slots?.fds });
     this.#process.on('error', (error) => this.exited(`could not be started: ${error.message}`, this.pid));
     this.#process.on('exit', (code, signal) =>
       this.exited(signal ? `was killed by ${signal}` : `exited with code ${code}`, this.pid),

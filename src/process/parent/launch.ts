@@ -67,8 +67,8 @@ export interface LaunchSpec {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder to run in; absent: that of this process. */
   readonly cwd?: string | undefined;
-  /** File descriptor of the slot file, which the process gets as number 4; absent: it gets none. */
-  readonly slotsFd?: number | undefined;
+  /** File descriptors of the slot files, which the process gets from number 4 on; absent: it gets none. */
+  readonly slotsFds?: readonly number[] | undefined;
 }
 
 /** Marks of the processes that this process started and that have not exited, by their ids. */
@@ -99,10 +99,10 @@ export function launch(spec: LaunchSpec): LaunchedProcess {
   return child;
 }
 
-function spawned(command: readonly string[], { env, cwd, slotsFd }: LaunchSpec): LaunchedProcess {
+function spawned(command: readonly string[], { env, cwd, slotsFds = [] }: LaunchSpec): LaunchedProcess {
   try {
     return spawn(command[0] as string, command.slice(1), {
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe', ...(slotsFd === undefined ? [] : [slotsFd])],
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', ...slotsFds],
       detached: true,
       env,
       cwd,

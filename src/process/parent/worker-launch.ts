@@ -4,7 +4,7 @@ import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Pin } from '../../core/model.ts';
 import type { ControlFrame } from '../../wire/frames/frames.ts';
-import type { ParentSlots } from '../../wire/slots/slot-lanes.ts';
+import type { ParentSlots } from '../../wire/slots/parent-slots.ts';
 import { usableThreads } from '../container-limits.ts';
 import { inheritedEnvironment } from '../node-options.ts';
 import { findPython } from '../python.ts';

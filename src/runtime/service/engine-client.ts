@@ -15,7 +15,9 @@ import { Supervisor } from '../../process/parent/supervisor.ts';
 import { Outbox } from '../../wire/channel/outbox.ts';
 import type { CheckedStage, DescribedStage, EngineBoot, StatusReport } from '../../wire/frames/bodies.ts';
 import { type Frame, isLarge, type WireItem } from '../../wire/frames/frames.ts';
+import type { ParentSlots } from '../../wire/slots/parent-slots.ts';
 import { SharedSlots } from '../../wire/slots/shared-slots.ts';
+import { openSlotFile, type SlotFile } from '../../wire/slots/slot-file.ts';
 import { withEarlierRoutes } from './planner.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../../programs/engine.js', import.meta.url));
@@ -56,6 +58,8 @@ export class EngineClient {
   readonly process: Supervisor;
   /** Carry large requests to the engine, and large outcomes back. */
   readonly slots: SharedSlots;
+  /** Has the slots that the present engine lends its workers; null: there is no shared memory. */
+  #answers: SlotFile | null = null;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
   /** Number of result parts that the flow has taken, by request. */
@@ -83,8 +87,8 @@ export class EngineClient {
     this.process = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launch: (events) => new ChildProcess({ ...launchSpec(boot, cpus), slots: this.slots.lane(false) }, events, clock),
-        bootFrame: () => ({ type: 'boot', body: boot }),
+        launch: (events) => new ChildProcess({ ...launchSpec(boot, cpus), slots: this.#lane() }, events, clock),
+        bootFrame: () => ({ type: 'boot', body: { ...boot, sharesSlots: this.#answers !== null } }),
         ping: () => this.#send({ type: 'ping', body: null }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {
@@ -206,6 +210,21 @@ export class EngineClient {
   async close(deadline: Deadline): Promise<void> {
     await this.process.close(deadline);
     this.slots.close();
+    this.#closeAnswers();
+  }
+
+  /** Each engine has its own file for its workers: those of an earlier one may write to theirs until they have ended. */
+  #lane(): ParentSlots | null {
+    this.#closeAnswers();
+    this.#answers = newSlotFile();
+    const lane = this.slots.lane({ other: this.#answers });
+    if (!lane) this.#closeAnswers();
+    return lane;
+  }
+
+  #closeAnswers(): void {
+    this.#answers?.close();
+    this.#answers = null;
   }
 
   #send(frame: Frame): void {
@@ -260,6 +279,15 @@ function launchSpec({ launcher, allowedCpus }: EngineBoot, cpus: readonly number
     launcher: { ...launcher, setpriv: false },
     env: inheritedEnvironment(),
   };
+}
+
+/** Returns null where there is no shared memory. The engine says so. */
+function newSlotFile(): SlotFile | null {
+  try {
+    return openSlotFile().file;
+  } catch {
+    return null;
+  }
 }
 
 function count(counts: FrameCounts, frame: Frame): void {

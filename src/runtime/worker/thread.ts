@@ -14,7 +14,7 @@ const channel = new PortChannel(parentPort as MessagePort, (count) => memory.not
 const program = new WorkerProgram(channel);
 const { cpus, taskset } = workerData as ThreadData;
 
-introduce(channel);
+introduce(channel, false);
 
 /**
  * Handles the frames of one message, one after another. The first message is the port. All results go to the parent as

@@ -8,6 +8,7 @@ import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { asError } from '../../core/errors.ts';
 import {
+  concernsSlots,
   decodeFrame,
   encodeFrame,
   type Frame,
@@ -19,7 +20,7 @@ import {
   wholeOf,
 } from '../frames/frames.ts';
 import { malformed, type WireItem } from '../frames/items.ts';
-import { ChildSlots, type SlotChannel } from '../slots/slot-lanes.ts';
+import type { SlotChannel } from '../slots/slot-channel.ts';
 import { BulkLane } from './bulk-lane.ts';
 
 /** File descriptor of a child's channel. */
@@ -61,9 +62,14 @@ const READ_AT_ONCE = 256 * 1024;
  * become garbage at once, as many megabytes as arrive, in pieces too small to be returned to the system. The rest of a
  * large frame is read into the frame itself.
  *
+ * @param slots where large payloads travel; null: in their frames
  * @param onBytes called with the number of bytes that were received, or that are about to be written.
  */
-export function openParentChannel(events: ChannelEvents, onBytes: (count: number) => void): Channel {
+export function openParentChannel(
+  events: ChannelEvents,
+  slots: SlotChannel | null,
+  onBytes: (count: number) => void,
+): Channel {
   const shared = Buffer.allocUnsafeSlow(READ_AT_ONCE);
   let buffer: Buffer = shared;
   const onread: OnReadOpts = {
@@ -84,11 +90,7 @@ export function openParentChannel(events: ChannelEvents, onBytes: (count: number
     onread,
   };
   let channel: SocketChannel | null = null;
-  channel = new SocketChannel(new Socket(options), events, {
-    reused: true,
-    onBytes,
-    slots: new ChildSlots(onBytes),
-  });
+  channel = new SocketChannel(new Socket(options), events, { reused: true, onBytes, slots });
   return channel;
 }
 
@@ -158,7 +160,7 @@ export class SocketChannel implements Channel {
 
   send(frame: Frame): void {
     if (this.#state !== 'open') return;
-    const frames = this.#slots?.outgoing(frame) ?? [frame];
+    const frames = this.#slotsFor(frame)?.outgoing(frame) ?? [frame];
     // They leave by one system call.
     if (frames.length > 1) this.#socket.cork();
     for (const given of frames) {
@@ -224,10 +226,15 @@ export class SocketChannel implements Channel {
       return;
     }
     for (const frame of frames) {
-      const answer = this.#slots?.received(frame);
+      const answer = this.#slotsFor(frame)?.received(frame);
       if (answer) this.send(answer);
       this.#events.onFrame(frame);
     }
+  }
+
+  /** Most frames are small, and pass by. */
+  #slotsFor(frame: Frame): SlotChannel | null {
+    return this.#slots?.isIdle && !concernsSlots(frame) ? null : this.#slots;
   }
 
   #wake(): void {

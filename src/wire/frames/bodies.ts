@@ -36,6 +36,12 @@ export interface EngineBoot {
   };
 }
 
+/** The first frame of an engine. */
+export interface EngineStart extends EngineBoot {
+  /** Whether the engine has inherited two slot files, see wire/slots/slot-file.ts. */
+  readonly sharesSlots: boolean;
+}
+
 /** The status of an engine, as the engine sends it. */
 export interface StatusReport extends EngineStatus {
   /** Number of plans and actions that the engine has received. */

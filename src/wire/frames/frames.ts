@@ -22,7 +22,7 @@ import { padded } from '../codec/sizes.ts';
 import type {
   CheckedStage,
   DescribedStage,
-  EngineBoot,
+  EngineStart,
   ForkOrder,
   LoadedReport,
   QueueBoot,
@@ -44,13 +44,13 @@ import {
 export type { WireItem } from './items.ts';
 
 /** Version of the layout. Raise it with every change, so that a worker of another version is rejected, not misread. */
-export const WIRE_VERSION: number = 5;
+export const WIRE_VERSION: number = 6;
 
 /** Longest frame in bytes; fits easily in a 32-bit length and one allocation. */
 export const LONGEST_FRAME: number = 1 << 30;
 
 export type ControlFrame =
-  | { readonly type: 'boot'; readonly body: EngineBoot }
+  | { readonly type: 'boot'; readonly body: EngineStart }
   | { readonly type: 'plan'; readonly body: EnginePlan }
   | { readonly type: 'open'; readonly body: QueueBoot }
   | { readonly type: 'load'; readonly body: WorkerBoot }
@@ -119,7 +119,7 @@ export interface SlotPlace {
 /**
  * Returns the bytes of a payload at its place in the slots; they may still be there.
  * @param loan number of the batch or the request that has the slot
- * @param at null: where the slot begins
+ * @param at null: where the slot of the loan begins
  * @throws ModeletError `protocol_error`
  */
 export type ReadSlot = (loan: number, at: number | null, length: number) => ChunkedBytes;
@@ -205,6 +205,18 @@ export function isLarge(payload: Payload): boolean {
 export function isLargeFrame(frame: Frame): boolean {
   if (!('items' in frame) || frame.items.length !== 1 || ('places' in frame && frame.places)) return false;
   return isLarge((frame.items[0] as WireItem).payload) && ITEM_LAYOUTS[frame.type].inPieces;
+}
+
+/** Payloads of at least so many bytes travel in slots: below, the socket costs as little. */
+export const SLOT_FROM: number = 32 * 1024;
+
+export function needsSlot({ payload }: WireItem): boolean {
+  return byteLengthOf(payload) >= SLOT_FROM;
+}
+
+/** Whether a frame has a slot or payloads for one, or is no frame of payloads. */
+export function concernsSlots(frame: Frame): boolean {
+  return !('items' in frame) || ('room' in frame && frame.room !== null) || frame.items.some(needsSlot);
 }
 
 export function cancelledIn(frame: Frame, cancelled: ReadonlySet<RequestNumber>): RequestNumber[] {
@@ -305,7 +317,7 @@ export function decodeFrame(frame: Buffer, readSlot: ReadSlot | null = null): Fr
 /** @param at the place of the slot, in frames that have one */
 function placesIn(type: ItemFrame['type'], batch: number, at: number, readSlot: ReadSlot): ReadPlace {
   if (type === 'submit') return (_place, length, id) => readSlot(id, at, length);
-  if (type === 'outcomes') return (_place, length, id) => readSlot(id, null, length);
+  if (type === 'outcomes') return (place, length, id, inOther) => readSlot(id, inOther ? place : null, length);
   return (place, length) => readSlot(batch, place, length);
 }
 

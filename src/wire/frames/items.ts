@@ -3,9 +3,10 @@
  *
  *   items x 48-byte record, their stage timings, their costs, their metas, their payloads (each padded to 8)
  *   record f64 id | f64 deadline | i32 priority | u32 field | u8 flags (1 ok, 2 patient, 4 streams, 8 together, 16 costs,
- *          32 in a slot) | u8 codec | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 key
+ *          32 in a slot, 64 in the other file) | u8 codec | u16 timings | u32 payload bytes | u32 meta bytes | u32 group |
+ *          u32 sticky | u32 key
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
- *   group  in batches and replies: place of a payload in the slot file, in units of 8 bytes; the frame is without it
+ *   group  of a payload in a slot of a batch, a reply or the other file: its place, in units of 8 bytes
  *   cost   f64 cost of an item with the flag `costs`, which only frames with routes have
  *   meta   JSON of the topic, id, key and options of a message, for stages that want them besides the payload; in outcomes of a
  *          gather report
@@ -44,8 +45,11 @@ const STREAMS = 4;
 const TOGETHER = 8;
 const COSTS = 16;
 const IN_SLOT = 32;
-/** Unit of places in the slot file, in bytes. */
+const IN_OTHER = 64;
+/** Unit of places in the slot files, in bytes. */
 const PLACE = 8;
+/** Places from here on are in the other file, see wire/slots/slot-file.ts. */
+export const OTHER: number = 2 ** 34;
 /** Payloads below this size, in bytes, are copied into the frame; larger ones are separate buffers. */
 const COPY_BELOW = 65_536;
 
@@ -131,7 +135,7 @@ export function itemLength(item: WireItem, field: FrameField | null = null): num
 export type SlotPlaces = ReadonlyMap<WireItem, number>;
 
 /** Returns the bytes of a payload at its place in the slots. @throws ModeletError `protocol_error` */
-export type ReadPlace = (at: number, length: number, id: RequestNumber) => ChunkedBytes;
+export type ReadPlace = (at: number, length: number, id: RequestNumber, inOther: boolean) => ChunkedBytes;
 
 /**
  * Encodes items as buffers to write in order. Does not copy large payloads.
@@ -216,14 +220,16 @@ function writeRecord(
   buffer.writeInt32LE(item.priority, offset + 16);
   buffer.writeUInt32LE(field === null ? 0 : item[field], offset + 20);
   const flags = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
-  const more = (hasCost(item, field) ? COSTS : 0) | (place === undefined ? 0 : IN_SLOT);
+  const inOther = place !== undefined && place >= OTHER;
+  const more = (hasCost(item, field) ? COSTS : 0) | (place === undefined ? 0 : IN_SLOT) | (inOther ? IN_OTHER : 0);
   buffer[offset + 24] = flags | (item.together ? TOGETHER : 0) | more;
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
   buffer.writeUInt32LE(byteLengthOf(item.payload), offset + 28);
   buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
   // A request has its own slot, whose place both sides know.
-  buffer.writeUInt32LE(place === undefined || field === 'routeRef' ? item.group : place / PLACE, offset + 36);
+  const isKnown = field === 'routeRef' && !inOther;
+  buffer.writeUInt32LE(place === undefined || isKnown ? item.group : place / PLACE, offset + 36);
   buffer.writeUInt32LE(item.sticky, offset + 40);
   buffer.writeUInt32LE(item.key, offset + 44);
   return offset + RECORD;
@@ -303,11 +309,10 @@ export function readItems(
 function readPayload(frame: Buffer, recordAt: number, bytesAt: number, readPlace: ReadPlace): Payload {
   const codec = frame[recordAt + 25] as number;
   const length = frame.readUInt32LE(recordAt + 28);
-  if (((frame[recordAt + 24] as number) & IN_SLOT) === 0) {
-    return { codec, bytes: frame.subarray(bytesAt, bytesAt + length) };
-  }
+  const flags = frame[recordAt + 24] as number;
+  if ((flags & IN_SLOT) === 0) return { codec, bytes: frame.subarray(bytesAt, bytesAt + length) };
   const place = frame.readUInt32LE(recordAt + 36) * PLACE;
-  return freeablePayload(codec, readPlace(place, length, frame.readDoubleLE(recordAt)));
+  return freeablePayload(codec, readPlace(place, length, frame.readDoubleLE(recordAt), (flags & IN_OTHER) !== 0));
 }
 
 /** Returns the bytes of the cost of the item whose record is at `at`. */

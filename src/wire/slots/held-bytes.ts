@@ -1,6 +1,6 @@
 /**
- * The bytes of a payload that stay in a slot until somebody reads them here. The next stage usually does not: its worker gets
- * the place, and reads them from there.
+ * The bytes of a payload that stay in a slot until this process reads them. It usually does not: the worker of the next stage
+ * gets the place, and reads them from there.
  *
  *   held   in the slot                              -> read | freed
  *   read   in the memory of this process, which `Chunks` frees or leaves to V8
@@ -25,7 +25,7 @@ export interface HeldPlace {
 
 type State = ({ readonly tag: 'held' } & HeldPlace) | { readonly tag: 'read'; readonly chunks: Chunks };
 
-/** Payloads that are dropped on the way are freed by nobody: V8 tells when it has forgotten them. */
+/** No code frees a payload that is dropped on the way: V8 tells when it has forgotten it. */
 const forgotten = new FinalizationRegistry<Holdable>((slot) => slot.letGo());
 
 export class HeldBytes implements ChunkedBytes {
@@ -57,7 +57,7 @@ export class HeldBytes implements ChunkedBytes {
     return this.#read().bytes;
   }
 
-  /** Reads them: the slot is given back as soon as possible, also if nobody says when the last reader has come. */
+  /** Reads them, so that the slot goes back now: later readers do not tell when they have read. */
   share(): void {
     this.#read().share();
   }

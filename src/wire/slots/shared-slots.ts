@@ -5,8 +5,8 @@
 import type { Clock } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import { BYTES_PER_MB, type LogRecord } from '../../core/model.ts';
+import { type ParentOptions, ParentSlots } from './parent-slots.ts';
 import { openSlotFile } from './slot-file.ts';
-import { ParentSlots } from './slot-lanes.ts';
 import { Slots } from './slots.ts';
 
 const INSTEAD = 'large payloads travel through sockets, which costs more';
@@ -28,10 +28,10 @@ export class SharedSlots {
     this.#open = open;
   }
 
-  /** Returns the slots of a new process; null: it has none. @param keepsResults see `ParentOptions` */
-  lane(keepsResults: boolean): ParentSlots | null {
+  /** Returns the slots of a new process; null: it has none. */
+  lane(options: Omit<ParentOptions, 'onFull'> = {}): ParentSlots | null {
     if (this.#slots === undefined) this.#slots = this.#opened();
-    return this.#slots && new ParentSlots(this.#slots, { onFull: () => this.#full(), keepsResults });
+    return this.#slots && new ParentSlots(this.#slots, { ...options, onFull: () => this.#full() });
   }
 
   /** Number of slots that are not free. */

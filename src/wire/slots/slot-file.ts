@@ -1,17 +1,18 @@
 /**
  * The memory that a process shares with its children: a file of `/dev/shm` without a name, which is read and written by
  * position. Every end copies once, and no end wakes the other before all bytes are there; a socket pair copies twice and
- * wakes its reader for every piece. Node-RED's process opens a file that its engine inherits, and the engine another, which
- * its workers inherit.
+ * wakes its reader for every piece.
+ *
+ * A runtime has two files, which Node-RED's process opens and all of its other processes inherit, so that bytes are written
+ * once and read once on their whole way: one with the slots that Node-RED lends the engine for requests, and one with those
+ * that the engine lends its workers. A child writes only to slots that it is lent, and reads both files.
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync, statfsSync, unlinkSync, writevSync } from 'node:fs';
 import { asError } from '../../core/errors.ts';
 
-/** File descriptor of its parent's file in a child. */
-export const SLOTS_FD = 4;
-
-/** Payloads of at least so many bytes travel in slots: below, the socket costs as little. */
-export const SLOT_FROM: number = 32 * 1024;
+/** File descriptors in a child: of the file in which its parent lends it slots, and of the other one. */
+export const LENT_FD = 4;
+export const OTHER_FD = 5;
 
 const FOLDER = '/dev/shm';
 /** Part of the free memory that one file may take; others need theirs. */
@@ -88,4 +89,10 @@ export function openSlotFile(folder: string = FOLDER): { readonly file: SlotFile
     closeSync(fd);
     throw asError(thrown);
   }
+}
+
+/** Returns a file that this process has inherited, and how many bytes may be used. @throws Error if it has none */
+export function inheritedSlotFile(fd: number): { readonly file: SlotFile; readonly bytes: number } {
+  const { bavail, bsize } = statfsSync(`/proc/self/fd/${fd}`);
+  return { file: new SlotFile(fd), bytes: Math.min(MOST_BYTES, bavail * bsize * SHARE) };
 }

@@ -25,6 +25,7 @@ const BOOT: ControlFrame = {
     allowedCpus: [],
     launcher: { setpriv: false, taskset: false },
     strictPins: false,
+    sharesSlots: false,
     requests: { capacity: 1, mostWaiting: 0, timeoutMs: 0, barred: null, logsEach: false },
   },
 };

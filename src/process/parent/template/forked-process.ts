@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock, Deadline } from '../../../core/clock.ts';
 import type { ForkOrder } from '../../../wire/frames/bodies.ts';
-import type { ParentSlots } from '../../../wire/slots/slot-lanes.ts';
+import type { ParentSlots } from '../../../wire/slots/parent-slots.ts';
 import type { ChildEvents } from '../child.ts';
 import { StartedProcess } from '../child-process.ts';
 import { killMarked } from '../family.ts';

@@ -14,8 +14,7 @@ import {
 } from '../../../process/parent/worker-launch.ts';
 import type { EngineBoot } from '../../../wire/frames/bodies.ts';
 import type { ControlFrame } from '../../../wire/frames/frames.ts';
-import type { SharedSlots } from '../../../wire/slots/shared-slots.ts';
-import type { ParentSlots } from '../../../wire/slots/slot-lanes.ts';
+import type { ParentSlots } from '../../../wire/slots/parent-slots.ts';
 import { startThreadWorker } from './thread-worker.ts';
 
 /** Limits without a caller, in ms: the least, for short time limits, and that of requests without a time limit. */
@@ -24,7 +23,7 @@ const DEFAULT_ABANDONED_MS = 30_000;
 
 export interface PoolBoot extends EngineBoot {
   /** Where large payloads travel; absent: through the channels of the workers. */
-  readonly slots?: SharedSlots;
+  readonly slots?: () => ParentSlots | null;
 }
 
 export class WorkerFactory {
@@ -110,7 +109,7 @@ export class WorkerFactory {
   }
 
   #slots(): ParentSlots | null {
-    return this.#boot.slots?.lane(true) ?? null;
+    return this.#boot.slots?.() ?? null;
   }
 
   /** Returns the first frame for a new worker. */

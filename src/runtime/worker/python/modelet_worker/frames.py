@@ -12,7 +12,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, U
 from . import forks
 from .slots import PADDINGS, Room, SlotLane, padded
 
-WIRE_VERSION = 5
+WIRE_VERSION = 6
 LONGEST_FRAME = 1 << 30
 CHANNEL_FD = 3
 

@@ -1,11 +1,15 @@
 """
-The large payloads of batches and replies, which are not in their frames but in a file that the engine has opened; the
-frame says where. src/wire/slots does the same for JavaScript; this file and those must change together.
+The large payloads of batches and replies, which are not in their frames but in files that the worker inherits; the frame
+says where. src/wire/slots does the same for JavaScript; this file and those must change together.
 """
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-SLOTS_FD = 4
+# Files: of the slots that the engine lends for batches, and of those with requests, which a worker only reads.
+LENT_FD = 4
+OTHER_FD = 5
+# Places from here on are in the other file.
+OTHER = 2**34
 # Payloads of at least so many bytes go into a slot.
 SLOT_FROM = 32_768
 # Most buffers in one system call.
@@ -28,17 +32,19 @@ class SlotLane:
     def __init__(self) -> None:
         # The slots of batches that have not been answered.
         self._rooms: Dict[float, Room] = {}
-        try:
-            # Programs that the modelet starts must not keep the memory.
-            os.set_inheritable(SLOTS_FD, False)
-        except OSError:
-            pass  # The engine has no slots.
+        for fd in (LENT_FD, OTHER_FD):
+            try:
+                # Programs that the modelet starts must not keep the memory.
+                os.set_inheritable(fd, False)
+            except OSError:
+                pass  # There are no such slots.
 
     def read(self, at: int, length: int) -> memoryview:
         payload = memoryview(bytearray(length))
+        fd, start = (LENT_FD, at) if at < OTHER else (OTHER_FD, at - OTHER)
         filled = 0
         while filled < length:
-            count = os.preadv(SLOTS_FD, [payload[filled:]], at + filled)
+            count = os.preadv(fd, [payload[filled:]], start + filled)
             if count == 0:
                 raise EOFError("the slots have ended")
             filled += count
@@ -71,7 +77,7 @@ def _write(parts: List[Any], at: int) -> bool:
         some = parts[first : first + MOST_BUFFERS]
         length = sum(map(len, some))
         try:
-            if os.pwritev(SLOTS_FD, some, at) < length:
+            if os.pwritev(LENT_FD, some, at) < length:
                 return False
         except OSError:
             return False

@@ -8,23 +8,14 @@
  * results, because its bytes may be needed again if a worker dies.
  */
 import type { ChunkedBytes } from '../../core/model.ts';
-import { byteLengthOf, Chunks, lentChunksOf } from '../codec/chunks.ts';
-import { padded, padding } from '../codec/sizes.ts';
-import type { Frame } from '../frames/frames.ts';
-import { malformed, type SlotPlaces, type WireItem } from '../frames/items.ts';
+import { byteLengthOf } from '../codec/chunks.ts';
+import { padded } from '../codec/sizes.ts';
+import { type Frame, needsSlot, SLOT_FROM } from '../frames/frames.ts';
+import { malformed, OTHER, type SlotPlaces, type WireItem } from '../frames/items.ts';
 import { HeldBytes, type HeldPlace, type Holdable } from './held-bytes.ts';
-import { SLOT_FROM, SLOTS_FD, SlotFile } from './slot-file.ts';
+import { placed, readFrom, roomFor, type SlotChannel } from './slot-channel.ts';
+import type { SlotFile } from './slot-file.ts';
 import type { Extent, SharedSlot, Slots } from './slots.ts';
-
-/** The part of a channel that moves payloads from frames to slots, and back. */
-export interface SlotChannel {
-  /** Returns the frames to send in place of one. */
-  outgoing(frame: Frame): readonly Frame[];
-  /** Returns the bytes of a frame that has come, see `ReadSlot`. @throws ModeletError `protocol_error` */
-  read(loan: number, at: number | null, length: number): ChunkedBytes;
-  /** All payloads of the frame have been read. Returns what to say about that; null: nothing. */
-  received(frame: Frame): Frame | null;
-}
 
 /** Most bytes of a slot. Copying more at once would hold up the event loop; the socket takes it piece by piece. */
 const MOST_BYTES = 16 * 1024 * 1024;
@@ -34,8 +25,6 @@ const KEPT = 0.9;
 const NO_ROUTE = -1;
 
 type SlottedSubmit = Extract<Frame, { type: 'submit' }>;
-type SlottedOutcomes = Extract<Frame, { type: 'outcomes' }>;
-type SlottedReply = Extract<Frame, { type: 'reply' }>;
 
 /** The slots that a child needs for a batch or a request. */
 interface Loan {
@@ -44,6 +33,9 @@ interface Loan {
   /** Of inputs that are handed on. */
   readonly handed: readonly Holdable[];
 }
+
+/** An input that the child reads where it is. */
+type Handed = Pick<HeldPlace, 'slot' | 'at'>;
 
 /** A loan as the frame says it. */
 interface Lent {
@@ -56,6 +48,8 @@ export interface ParentOptions {
   onFull(): void;
   /** Whether results stay in their slots for the batches of other children, as long as there is much room. Default: no. */
   readonly keepsResults?: boolean;
+  /** The file that the child has besides the one with the slots, and only reads; absent or null: none. */
+  readonly other?: SlotFile | null;
 }
 
 /** The end of the process that owns the slots, for one child. */
@@ -63,21 +57,27 @@ export class ParentSlots implements SlotChannel {
   readonly #slots: Slots;
   readonly #onFull: () => void;
   readonly #keepsResults: boolean;
+  readonly #other: SlotFile | null;
+  /** Numbers of the requests whose outcomes this process has read in the other file. */
+  #readThere: number[] = [];
   /** What the child has, by the number of the batch or the request. */
   readonly #lent: Map<number, Loan> = new Map();
   /** Whether the child has said that it can use slots. */
   #isUsed = false;
   /** Bytes of one result, as the last ones of a route were; absent: they were small. */
   readonly #resultBytes: Map<number, number> = new Map();
+  isIdle = true;
 
-  constructor(slots: Slots, { onFull, keepsResults = false }: ParentOptions) {
+  constructor(slots: Slots, { onFull, keepsResults = false, other = null }: ParentOptions) {
     this.#slots = slots;
     this.#onFull = onFull;
     this.#keepsResults = keepsResults;
+    this.#other = other;
   }
 
-  get fd(): number {
-    return this.#slots.file.fd;
+  /** File descriptors that the child gets, see slot-file.ts. */
+  get fds(): readonly number[] {
+    return [this.#slots.file, ...(this.#other ? [this.#other] : [])].map(({ fd }) => fd);
   }
 
   outgoing(frame: Frame): readonly Frame[] {
@@ -90,6 +90,10 @@ export class ParentSlots implements SlotChannel {
   }
 
   read(loan: number, at: number | null, length: number): ChunkedBytes {
+    if (this.#other && at !== null && at >= OTHER) {
+      this.#readThere.push(loan);
+      return readFrom(this.#other, at - OTHER, length);
+    }
     const slot = this.#lent.get(loan)?.own;
     const place = at ?? slot?.at ?? 0;
     if (!slot || place < slot.at || place + length > slot.at + slot.bytes) {
@@ -101,7 +105,7 @@ export class ParentSlots implements SlotChannel {
     return new HeldBytes({ slot, file, at: place }, length);
   }
 
-  received(frame: Frame): null {
+  received(frame: Frame): Frame | null {
     if (frame.type === 'report' && frame.body.slots) this.#isUsed = true;
     else if (frame.type === 'reply') {
       this.#expect(
@@ -109,13 +113,18 @@ export class ParentSlots implements SlotChannel {
         frame.items.reduce((most, { ok, payload }) => (ok ? Math.max(most, byteLengthOf(payload)) : most), 0),
       );
       this.#giveBack(frame.batch);
-    } else if (frame.type === 'outcomes') {
-      for (const { id, ok, routeRef, payload } of frame.items) {
-        if (ok) this.#expect(routeRef, byteLengthOf(payload));
-        this.#giveBack(id);
-      }
-    } else if (frame.type === 'freed') for (const id of frame.body) this.#giveBack(id);
+    } else if (frame.type === 'outcomes') return this.#answered(frame.items);
+    else if (frame.type === 'freed') for (const id of frame.body) this.#giveBack(id);
     return null;
+  }
+
+  #answered(items: readonly WireItem[]): Frame | null {
+    const there = this.#readThere.splice(0);
+    for (const { id, ok, routeRef, payload } of items) {
+      // A result that is in the other file needs no room in this one.
+      if (ok) this.#expect(routeRef, there.includes(id) ? 0 : byteLengthOf(payload));
+    }
+    return there.length > 0 ? { type: 'freed', body: there } : null;
   }
 
   /** The child has ended: it can write nothing any more. */
@@ -125,7 +134,7 @@ export class ParentSlots implements SlotChannel {
 
   /** Gives each request with a slot a separate frame. The order stays as it is. */
   #requests(frame: SlottedSubmit): readonly Frame[] {
-    if (this.#resultBytes.size === 0 && !frame.items.some(isLarge)) return [frame];
+    if (this.#resultBytes.size === 0 && !frame.items.some(needsSlot)) return [frame];
     const frames: Frame[] = [];
     let others: WireItem[] = [];
     const leave = (): void => {
@@ -143,13 +152,14 @@ export class ParentSlots implements SlotChannel {
     return frames;
   }
 
-  /** Returns the items whose payloads are in slots of this owner. */
-  #handedOn(items: readonly WireItem[]): ReadonlyMap<WireItem, HeldPlace> {
-    const handed = new Map<WireItem, HeldPlace>();
+  /** Returns the items whose payloads the child can read where they are. */
+  #handedOn(items: readonly WireItem[]): ReadonlyMap<WireItem, Handed> {
+    const handed = new Map<WireItem, Handed>();
     for (const item of items) {
       const { chunks } = item.payload;
       const place = chunks instanceof HeldBytes ? chunks.place : null;
-      if (place?.file === this.#slots.file) handed.set(item, place);
+      if (place?.file.fd === this.#slots.file.fd) handed.set(item, place);
+      else if (place && place.file.fd === this.#other?.fd) handed.set(item, { slot: place.slot, at: OTHER + place.at });
     }
     return handed;
   }
@@ -158,18 +168,14 @@ export class ParentSlots implements SlotChannel {
    * Writes the large ones of the items to a slot for them and their results, but for those that are handed on. Returns null
    * if the frame has all items.
    */
-  #lend(
-    loan: number,
-    items: readonly WireItem[],
-    results: number,
-    handed: ReadonlyMap<WireItem, HeldPlace>,
-  ): Lent | null {
-    const large = items.filter((item) => isLarge(item) && !handed.has(item));
-    const inputs = bytesOf(large);
+  #lend(loan: number, items: readonly WireItem[], results: number, handed: ReadonlyMap<WireItem, Handed>): Lent | null {
+    const large = items.filter((item) => needsSlot(item) && !handed.has(item));
+    const inputs = roomFor(large);
     const needed = results <= MOST_BYTES ? Math.max(inputs, results) : inputs;
     const own = needed === 0 || inputs > MOST_BYTES ? null : this.#filled(large, needed, inputs);
     if (!own && handed.size === 0) return null;
     for (const { slot } of handed.values()) slot.hold();
+    this.isIdle = false;
     this.#lent.set(loan, { own: own?.slot ?? null, handed: [...handed.values()].map(({ slot }) => slot) });
     const places = new Map([...handed].map(([item, { at }]) => [item, at] as const));
     for (const [item, at] of own?.places ?? []) places.set(item, at);
@@ -198,106 +204,19 @@ export class ParentSlots implements SlotChannel {
     const expected = Math.max(bytes, (this.#resultBytes.get(route) ?? 0) * KEPT);
     if (expected >= SLOT_FROM) this.#resultBytes.set(route, padded(Math.round(expected)));
     else this.#resultBytes.delete(route);
+    this.#rest();
+  }
+
+  /** Notes whether nothing is lent, and no large result is expected. */
+  #rest(): void {
+    this.isIdle = this.#lent.size === 0 && this.#resultBytes.size === 0;
   }
 
   #giveBack(loan: number): void {
-    if (this.#lent.size === 0) return;
     const lent = this.#lent.get(loan);
     this.#lent.delete(loan);
     lent?.own?.letGo();
     for (const slot of lent?.handed ?? []) slot.letGo();
-  }
-}
-
-/** The end of a child, which uses the slots that its parent lends it. */
-export class ChildSlots implements SlotChannel {
-  readonly #file: SlotFile;
-  readonly #onBytes: (count: number) => void;
-  /** The slots of what has not been answered, by the number of the batch or the request. */
-  readonly #rooms: Map<number, Extent> = new Map();
-
-  /** @param onBytes called with the bytes of payloads that have been read, or are about to be written */
-  constructor(onBytes: (count: number) => void, fd: number = SLOTS_FD) {
-    this.#file = new SlotFile(fd);
-    this.#onBytes = onBytes;
-  }
-
-  outgoing(frame: Frame): readonly Frame[] {
-    if (this.#rooms.size === 0) return [frame];
-    if (frame.type === 'reply') return [this.#reply(frame)];
-    return [frame.type === 'outcomes' ? this.#outcomes(frame) : frame];
-  }
-
-  read(_loan: number, at: number | null, length: number): ChunkedBytes {
-    this.#onBytes(length);
-    return readFrom(this.#file, at ?? 0, length);
-  }
-
-  /** Gives the slots of cancelled requests back: a result that comes later travels in its frame. */
-  received(frame: Frame): Frame | null {
-    if (frame.type === 'batch' && frame.room) this.#rooms.set(frame.batch, frame.room);
-    if (frame.type === 'submit' && frame.room) this.#rooms.set((frame.items[0] as WireItem).id, frame.room);
-    if (frame.type !== 'cancel' || this.#rooms.size === 0) return null;
-    const freed = frame.body.filter((id) => this.#rooms.delete(id));
-    return freed.length > 0 ? { type: 'freed', body: freed } : null;
-  }
-
-  #reply(frame: SlottedReply): Frame {
-    const places = this.#placed(frame.batch, frame.items);
-    return places ? { ...frame, places } : frame;
-  }
-
-  #outcomes(frame: SlottedOutcomes): Frame {
-    const places = new Map(frame.items.flatMap((item) => [...(this.#placed(item.id, [item]) ?? [])]));
-    return places.size > 0 ? { ...frame, places } : frame;
-  }
-
-  /** Writes what has room to the slot, which goes back with the frame. */
-  #placed(loan: number, items: readonly WireItem[]): SlotPlaces | null {
-    const room = this.#rooms.get(loan);
-    if (!room) return null;
-    this.#rooms.delete(loan);
-    let left = room.bytes;
-    const fitting = items.filter((item) => {
-      const bytes = isLarge(item) ? padded(byteLengthOf(item.payload)) : Number.POSITIVE_INFINITY;
-      if (bytes > left) return false;
-      left -= bytes;
-      return true;
-    });
-    if (fitting.length === 0) return null;
-    this.#onBytes(room.bytes - left);
-    const places = placed(this.#file, fitting, room);
-    // A child reads no result again that it has sent.
-    if (places) for (const { payload } of fitting) payload.chunks?.free();
-    return places;
-  }
-}
-
-function isLarge({ payload }: WireItem): boolean {
-  return byteLengthOf(payload) >= SLOT_FROM;
-}
-
-function bytesOf(items: readonly WireItem[]): number {
-  return items.reduce((sum, { payload }) => sum + padded(byteLengthOf(payload)), 0);
-}
-
-/** Writes the payloads of the items to the beginning of a room. Returns their places, or null if there is no memory. */
-function placed(file: SlotFile, items: readonly WireItem[], { at }: Extent): SlotPlaces | null {
-  const parts = items.flatMap(({ payload }) => [...lentChunksOf(payload), padding(byteLengthOf(payload))]);
-  if (!file.write(parts, at)) return null;
-  const places = new Map<WireItem, number>();
-  let next = at;
-  for (const item of items) {
-    places.set(item, next);
-    next += padded(byteLengthOf(item.payload));
-  }
-  return places;
-}
-
-function readFrom(file: SlotFile, at: number, length: number): Chunks {
-  try {
-    return new Chunks([file.read(at, length)]);
-  } catch (thrown) {
-    throw malformed(`a payload cannot be read from its slot: ${(thrown as Error).message}`);
+    this.#rest();
   }
 }

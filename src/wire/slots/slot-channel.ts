@@ -1,0 +1,56 @@
+/** The part of a channel that moves the large payloads of frames through slots, at either of its ends. */
+import type { ChunkedBytes } from '../../core/model.ts';
+import { byteLengthOf, Chunks, lentChunksOf } from '../codec/chunks.ts';
+import { padded, padding } from '../codec/sizes.ts';
+import { type Frame, needsSlot } from '../frames/frames.ts';
+import { malformed, type SlotPlaces, type WireItem } from '../frames/items.ts';
+import type { SlotFile } from './slot-file.ts';
+import type { Extent } from './slots.ts';
+
+export interface SlotChannel {
+  /** Whether it has nothing to do for frames that do not concern slots, see `concernsSlots`. */
+  readonly isIdle: boolean;
+  /** Returns the frames to send in place of one. */
+  outgoing(frame: Frame): readonly Frame[];
+  /** Returns the bytes of a frame that has come, see `ReadSlot`. @throws ModeletError `protocol_error` */
+  read(loan: number, at: number | null, length: number): ChunkedBytes;
+  /** All payloads of the frame have been read. Returns what to say about that; null: nothing. */
+  received(frame: Frame): Frame | null;
+}
+
+export function roomFor(items: readonly WireItem[]): number {
+  return items.reduce((sum, { payload }) => sum + padded(byteLengthOf(payload)), 0);
+}
+
+/** Writes the payloads of the items to the beginning of a room. Returns their places, or null if there is no memory. */
+export function placed(file: SlotFile, items: readonly WireItem[], { at }: Extent): SlotPlaces | null {
+  const parts = items.flatMap(({ payload }) => [...lentChunksOf(payload), padding(byteLengthOf(payload))]);
+  if (!file.write(parts, at)) return null;
+  const places = new Map<WireItem, number>();
+  let next = at;
+  for (const item of items) {
+    places.set(item, next);
+    next += padded(byteLengthOf(item.payload));
+  }
+  return places;
+}
+
+/** @throws ModeletError `protocol_error` */
+export function readFrom(file: SlotFile, at: number, length: number): Chunks {
+  try {
+    return new Chunks([file.read(at, length)]);
+  } catch (thrown) {
+    throw malformed(`a payload cannot be read from its slot: ${(thrown as Error).message}`);
+  }
+}
+
+/** Returns the items that fit into a room together, one behind the other, and need one. */
+export function fitting(items: readonly WireItem[], room: Extent): readonly WireItem[] {
+  let left = room.bytes;
+  return items.filter((item) => {
+    const bytes = needsSlot(item) ? padded(byteLengthOf(item.payload)) : Number.POSITIVE_INFINITY;
+    if (bytes > left) return false;
+    left -= bytes;
+    return true;
+  });
+}
