@@ -4,6 +4,7 @@
  */
 import { FORK_MUTATIONS } from './fork-edits.ts';
 import { HTTP_MUTATIONS } from './http-edits.ts';
+import { SLOT_MUTATIONS } from './slot-edits.ts';
 
 export interface Mutation {
   /** The wrong behaviour that the edit causes. */
@@ -395,4 +396,5 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   ...HTTP_MUTATIONS,
   ...FORK_MUTATIONS,
+  ...SLOT_MUTATIONS,
 ];

@@ -53,7 +53,7 @@ const MALFORMED: readonly (readonly [string, () => Buffer, RegExp])[] = [
   ['a length shorter than the head', () => changed((f) => f.writeUInt32LE(24, 0)), /length of 24/],
   ['a length that is no multiple of 8', () => changed((f) => f.writeUInt32LE(f.byteLength - 1, 0)), /length of/],
   ['a length beyond the limit', () => changed((f) => f.writeUInt32LE(LONGEST_FRAME + 8, 0)), /length of/],
-  ['another version', () => changed((f) => f.writeUInt8(1, 4)), /version 1 instead of 5/],
+  ['another version', () => changed((f) => f.writeUInt8(1, 4)), /version 1 instead of 6/],
   ['an unknown type', () => changed((f) => f.writeUInt8(99, 5)), /unknown type 99/],
   ['more items than fit', () => changed((f) => f.writeUInt32LE(1000, 8)), /1000 items do not fit/],
   ['the largest number of items', () => changed((f) => f.writeUInt32LE(0xffffffff, 8)), /items do not fit/],

@@ -82,6 +82,7 @@ test('results are the same at the end of a chain, whether each is read, shared, 
     fc.property(fc.array(chain, { maxLength: 6 }), fc.constantFrom(4, 40), (chains, room) => {
       const slots = new Slots(file, room * SLOT_FROM, new FakeClock());
       const workers = [new Worker(slots), new Worker(slots)] as const;
+      const copies: { readonly payload: WireItem['payload']; readonly value: number }[] = [];
       for (const { first, stages } of chains) {
         let items: readonly WireItem[] = [0, 60, 120].map((fill, id) =>
           item({ id, payload: { codec: 1, bytes: Buffer.alloc(first, fill) } }),
@@ -90,7 +91,10 @@ test('results are the same at the end of a chain, whether each is read, shared, 
           ({ items } = (workers[index % 2] as Worker).run(items, length, dies));
           for (const [at, { payload }] of items.entries()) {
             if (reads[at] === 'bytes') void payload.bytes;
-            if (reads[at] === 'share') payload.chunks?.share();
+            if (reads[at] === 'share') {
+              payload.chunks?.share();
+              copies.push({ payload, value: ((items[at] as WireItem).id * 60 + index + 1) % 256 });
+            }
             if (reads[at] === 'drop') payload.chunks?.free();
           }
           items = items.filter((_, at) => reads[at] !== 'drop');
@@ -103,6 +107,7 @@ test('results are the same at the end of a chain, whether each is read, shared, 
         }
         assert.equal(slots.taken, 0, 'a slot is left behind');
       }
+      for (const { payload, value } of copies) assert.ok(payload.bytes.every((byte) => byte === value));
     }),
     { numRuns: 60 },
   );

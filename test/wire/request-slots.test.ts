@@ -285,6 +285,34 @@ test('a result has room after another large result of its route, also if its req
   assert.equal(bed.slots.taken, 0);
 });
 
+test('a request stays in its slot while a worker reads it, also if it has an outcome or is cancelled', () => {
+  for (const ends of ['outcome', 'cancel'] as const) {
+    const bed = new Bed(64 * SLOT_FROM);
+    bed.submit([requestOf(1, 2 * SLOT_FROM)]);
+    bed.come();
+    bed.read(0);
+    if (ends === 'outcome') bed.answer(1, 2 * SLOT_FROM);
+    else bed.cancel([1]);
+    bed.come();
+    assert.equal(bed.slots.taken, 1);
+    bed.haveRead();
+    bed.come();
+    assert.ok(bed.isEmpty);
+  }
+});
+
+test('an outcome that is in the slot of a worker stays there until it has been read', () => {
+  const bed = new Bed(64 * SLOT_FROM);
+  bed.submit([requestOf(1, 2 * SLOT_FROM), requestOf(2, 10)]);
+  bed.come();
+  bed.answer(2, 2 * SLOT_FROM, true);
+  assert.ok(!bed.isEmpty);
+  bed.come();
+  // What has been read goes back by another frame.
+  bed.come();
+  assert.ok(bed.inFrames < 500 && bed.isEmpty, `${bed.inFrames} bytes in frames`);
+});
+
 test('requests keep their order, and each with a slot has a separate frame', () => {
   const owner = new ParentSlots(new Slots(file, 64 * SLOT_FROM, new FakeClock()), { onFull: () => {} });
   owner.received(STARTED);

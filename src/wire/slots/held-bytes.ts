@@ -2,9 +2,9 @@
  * The bytes of a payload that stay in a slot until this process reads them. It usually does not: the worker of the next stage
  * gets the place, and reads them from there.
  *
- *   held   in the slot                              -> read | freed
+ *   held   in the slot                              -> read | gone
  *   read   in the memory of this process, which `Chunks` frees or leaves to V8
- *   freed  nothing needs them any more
+ *   gone   nothing needs them any more
  */
 import type { ChunkedBytes } from '../../core/model.ts';
 import { Chunks } from '../codec/chunks.ts';
@@ -23,15 +23,17 @@ export interface HeldPlace {
   readonly at: number;
 }
 
-type State = ({ readonly tag: 'held' } & HeldPlace) | { readonly tag: 'read'; readonly chunks: Chunks };
+type State =
+  | ({ readonly tag: 'held' } & HeldPlace)
+  | { readonly tag: 'read'; readonly chunks: Chunks }
+  | { readonly tag: 'gone' };
 
 /** No code frees a payload that is dropped on the way: V8 tells when it has forgotten it. */
 const forgotten = new FinalizationRegistry<Holdable>((slot) => slot.letGo());
 
 export class HeldBytes implements ChunkedBytes {
   readonly length: number;
-  /** Null: freed. */
-  #state: State | null;
+  #state: State;
 
   constructor(place: HeldPlace, length: number) {
     this.length = length;
@@ -42,7 +44,7 @@ export class HeldBytes implements ChunkedBytes {
 
   /** Where other processes find the bytes; null: this process has read them. */
   get place(): HeldPlace | null {
-    return this.#state?.tag === 'held' ? this.#state : null;
+    return this.#state.tag === 'held' ? this.#state : null;
   }
 
   get list(): readonly Buffer[] {
@@ -63,14 +65,17 @@ export class HeldBytes implements ChunkedBytes {
   }
 
   free(): void {
-    if (this.#state?.tag === 'held') this.#letGo(this.#state.slot);
-    else this.#state?.chunks.free();
-    this.#state = null;
+    if (this.#state.tag === 'read') this.#state.chunks.free();
+    else if (this.#state.tag === 'held') {
+      const { slot } = this.#state;
+      this.#state = { tag: 'gone' };
+      this.#letGo(slot);
+    }
   }
 
-  /** @throws Error if they are freed */
+  /** @throws Error if they are gone */
   #read(): Chunks {
-    if (!this.#state) throw new Error('the memory of these bytes has been freed');
+    if (this.#state.tag === 'gone') throw new Error('the memory of these bytes has been freed');
     if (this.#state.tag === 'read') return this.#state.chunks;
     const { file, at, slot } = this.#state;
     const chunks = new Chunks([file.read(at, this.length)]);
