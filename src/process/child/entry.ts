@@ -55,8 +55,8 @@ export function runChild(program: ChildProgram): (bytes: number) => void {
 }
 
 /**
- * Reports that the child has started, its build, and whether it uses slots. From then on an uncaught error ends the child: the process, or in
- * a worker thread only that thread.
+ * Reports that the child has started, its build, and whether it uses slots. From then on an uncaught error ends the child:
+ * the process, or in a worker thread only that thread.
  */
 export function introduce(channel: Reports, slots: boolean): void {
   const fail = (thrown: unknown): void => {

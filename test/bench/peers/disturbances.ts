@@ -5,7 +5,7 @@ import { functionNode, node } from '../flows.ts';
 import { type HttpFigures, loadHttp } from '../http-load.ts';
 import { sleep } from '../measure.ts';
 import { atMost, type Budget, figure, type PartResult } from '../report.ts';
-import type { NodeReds, Server } from './servers.ts';
+import type { NodeRedOf, NodeReds, Server } from './servers.ts';
 import { WORKLOADS } from './workloads.ts';
 
 const EVERY_MS = 100;
@@ -19,12 +19,11 @@ const BLOCKER: readonly FlowNode[] = [
   node('nowhere', 'debug', [], { active: false }),
 ];
 
-export async function disturbances({ red, flows, servers }: NodeReds, seconds: number): Promise<PartResult> {
-  const [drawn, listener] = servers.slice(-2) as [Server, Server];
+export async function disturbances({ drawn, listener }: NodeReds, seconds: number): Promise<PartResult> {
   const results = [
-    await whileDeploying(drawn, red, flows, seconds),
-    await whileDeploying(listener, red, flows, seconds),
-    await whileBlocked(listener, red, flows, seconds),
+    await whileDeploying(drawn, seconds),
+    await whileDeploying(listener, seconds),
+    await whileBlocked(listener, seconds),
   ];
   const columns = ['server', 'meanwhile', 'requests/s', 'p50 ms', 'p99 ms', 'p99.9 ms', 'other answers'];
   const rows = results.flatMap((result) => result.rows);
@@ -39,12 +38,8 @@ interface Disturbed {
   readonly budgets: readonly Budget[];
 }
 
-async function whileDeploying(
-  { name, urls }: Server,
-  red: NodeRedProcess,
-  flows: readonly FlowNode[],
-  seconds: number,
-): Promise<Disturbed> {
+async function whileDeploying({ red, flows, servers }: NodeRedOf, seconds: number): Promise<Disturbed> {
+  const [{ name, urls }] = servers as [Server];
   const load = { ...WORKLOADS.batch, url: urls.batch as string, seconds };
   const calm = await loadHttp(load);
   const [busy] = await Promise.all([loadHttp(load), deploys(red, flows, seconds)]);
@@ -58,12 +53,8 @@ async function whileDeploying(
   };
 }
 
-async function whileBlocked(
-  { name, urls }: Server,
-  red: NodeRedProcess,
-  flows: readonly FlowNode[],
-  seconds: number,
-): Promise<Disturbed> {
+async function whileBlocked({ red, flows, servers }: NodeRedOf, seconds: number): Promise<Disturbed> {
+  const [{ name, urls }] = servers as [Server];
   const load = { ...WORKLOADS.batch, url: urls.batch as string, seconds };
   const half = { ...load, rate: Math.round((await loadHttp(load)).perSecond / 2) };
   const calm = await loadHttp(half);

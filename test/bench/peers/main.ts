@@ -13,7 +13,7 @@ import { busyShare, interleave, medianOf, ownMb, processCpu } from '../measure.t
 import { atLeast, atMost, type Budget, budgetTable, figure, ratio, renderTable, type Table } from '../report.ts';
 import { disturbances } from './disturbances.ts';
 import { ModelFolders } from './models.ts';
-import { pythonOfPeers, type Server, startLitServe, startMosec, startNodeHttp, startNodeRed } from './servers.ts';
+import { pythonOfPeers, type Server, startLitServe, startMosec, startNodeHttp, startNodeReds } from './servers.ts';
 import { WORKLOADS, type WorkloadName } from './workloads.ts';
 
 interface Figures {
@@ -168,7 +168,8 @@ const head = [
 console.log(`${head.join('\n')}\n`);
 
 const models = new ModelFolders();
-const nodeRed = await startNodeRed(names, models);
+const nodeReds = await startNodeReds(names, models);
+const ways = [nodeReds.plain, nodeReds.drawn, nodeReds.listener];
 const tables: Table[] = [];
 const budgets: Budget[] = [];
 const results: Partial<Record<WorkloadName, Rows>> = {};
@@ -181,7 +182,7 @@ try {
       if (name === 'batch') peers.push(await startNodeHttp());
       if (name === 'batch' || name === 'single' || name === 'vectors')
         peers.push(await startLitServe(python, name, model));
-      const servers = [...peers, ...nodeRed.servers].filter(({ urls }) => urls[name] !== undefined);
+      const servers = [...peers, ...ways.flatMap((way) => way.servers)].filter(({ urls }) => urls[name] !== undefined);
       const alone = async (server: Server, length: number): Promise<Figures> => {
         server.resume();
         try {
@@ -205,13 +206,13 @@ try {
   }
   budgets.push(...budgetsOf(results));
   if (!options.only) {
-    const disturbed = await disturbances(nodeRed, options.quick ? 4 : 10);
+    const disturbed = await disturbances(nodeReds, options.quick ? 4 : 10);
     tables.push(...disturbed.tables);
     for (const table of disturbed.tables) console.log(renderTable(table));
     budgets.push(...disturbed.budgets);
   }
 } finally {
-  await nodeRed.red.end();
+  for (const { red } of ways) await red.end();
   models.remove();
 }
 console.log(renderTable(budgetTable(budgets)));

@@ -150,49 +150,79 @@ async function endGroup(child: ChildProcess): Promise<void> {
   await until('all processes have ended', () => family.every((pid) => !existsSync(`/proc/${pid}/cmdline`)), READY_MS);
 }
 
-/** One Node-RED, and its ways to answer, each a server of the comparison. */
-export interface NodeReds {
+/** A Node-RED, and its ways to answer, each a server of the comparison. */
+export interface NodeRedOf {
   readonly red: NodeRedProcess;
   readonly flows: readonly FlowNode[];
   readonly servers: readonly Server[];
 }
 
+export type Way = 'drawn' | 'listener';
+
+/** Each way has a Node-RED for itself: its memory under load must not count for another way. */
+export interface NodeReds extends Readonly<Record<Way, NodeRedOf>> {
+  /** Without a pipeline. */
+  readonly plain: NodeRedOf;
+}
+
 /** Draws a flow without a pipeline, drawn endpoints, and endpoints of the engine's listener. */
-export async function startNodeRed(workloads: readonly WorkloadName[], models: ModelFolders): Promise<NodeReds> {
+export async function startNodeReds(workloads: readonly WorkloadName[], models: ModelFolders): Promise<NodeReds> {
   const listen = `127.0.0.1:${await freePort()}`;
-  const flows: FlowNode[] = [
-    { id: 'bench', type: 'tab', label: 'bench' },
-    { id: 'runtime-drawn', type: 'modelet-runtime', name: 'drawn' },
-    { id: 'runtime-listener', type: 'modelet-runtime', name: 'listener', listen },
+  const plain = await startNodeRed('plain', [
     ...httpPair('noop', 'noop-out'),
     ...httpPair('function', 'function-node'),
     functionNode('function-node', 'function-out', `msg.payload = { sum: ${SUM_OF_PAYLOAD} };\nreturn msg;`),
-    ...['drawn', 'listener'].flatMap((way) =>
-      workloads.flatMap((workload) => pipeline(`${way}-${workload}`, workload, `runtime-${way}`, models)),
-    ),
-  ];
-  const red = await NodeRedProcess.start(flows);
-  const server = (name: string, urls: Server['urls'], runtime?: string): Server => ({
+  ]);
+  const drawn = await startNodeRed('drawn', pipelines('drawn', workloads, models));
+  const listener = await startNodeRed('listener', pipelines('listener', workloads, models, { listen }));
+  const urls = (origin: string, way: Way): Server['urls'] =>
+    Object.fromEntries(workloads.map((workload) => [workload, `${origin}/${way}-${workload}`]));
+  return {
+    plain: {
+      ...plain,
+      servers: [
+        nodeRedServer(plain.red, 'Node-RED, http in -> http response', { batch: `${plain.red.url}/noop` }),
+        nodeRedServer(plain.red, 'Node-RED, http in -> function -> http response', {
+          batch: `${plain.red.url}/function`,
+        }),
+      ],
+    },
+    drawn: { ...drawn, servers: [nodeRedServer(drawn.red, 'drawn endpoint', urls(drawn.red.url, 'drawn'), 'drawn')] },
+    listener: {
+      ...listener,
+      servers: [
+        nodeRedServer(
+          listener.red,
+          "drawn endpoint, engine's listener",
+          urls(`http://${listen}`, 'listener'),
+          'listener',
+        ),
+      ],
+    },
+  };
+}
+
+async function startNodeRed(name: string, nodes: readonly FlowNode[]): Promise<Omit<NodeRedOf, 'servers'>> {
+  const flows: FlowNode[] = [{ id: 'bench', type: 'tab', label: name }, ...nodes];
+  return { red: await NodeRedProcess.start(flows), flows };
+}
+
+function pipelines(way: Way, workloads: readonly WorkloadName[], models: ModelFolders, more: object = {}): FlowNode[] {
+  const runtime = { id: `runtime-${way}`, type: 'modelet-runtime', name: way, ...more };
+  return [runtime, ...workloads.flatMap((workload) => pipeline(`${way}-${workload}`, workload, runtime.id, models))];
+}
+
+/** @param way absent: no engine takes part */
+function nodeRedServer(red: NodeRedProcess, name: string, urls: Server['urls'], way?: Way): Server {
+  return {
     name,
     version: '',
     urls,
-    processes: async (workload) => [red.pid, ...(runtime ? await pipelineProcesses(red, runtime, workload) : [])],
+    processes: async (workload) => [red.pid, ...(way ? await pipelineProcesses(red, way, workload) : [])],
     // Its flows are next to idle between their rounds.
     pause: () => {},
     resume: () => {},
     stop: async () => {},
-  });
-  const paths = (origin: string, prefix: string): Server['urls'] =>
-    Object.fromEntries(workloads.map((workload) => [workload, `${origin}/${prefix}-${workload}`]));
-  return {
-    red,
-    flows,
-    servers: [
-      server('Node-RED, http in -> http response', { batch: `${red.url}/noop` }),
-      server('Node-RED, http in -> function -> http response', { batch: `${red.url}/function` }),
-      server('drawn endpoint', paths(red.url, 'drawn'), 'drawn'),
-      server("drawn endpoint, engine's listener", paths(`http://${listen}`, 'listener'), 'listener'),
-    ],
   };
 }
 
