@@ -1,6 +1,6 @@
 /**
- * The bytes of a payload that stay in a slot until this process reads them. It usually does not: the worker of the next stage
- * gets the place, and reads them from there.
+ * The bytes of a payload that stay in a slot until this process reads them. It usually does not: the worker of the next
+ * stage gets the place, and reads them from there.
  *
  *   held   in the slot                              -> read | gone
  *   read   in the memory of this process, which `Chunks` frees or leaves to V8
