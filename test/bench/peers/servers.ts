@@ -169,6 +169,9 @@ export interface NodeReds extends Readonly<Record<Way, NodeRedOf>> {
 export async function startNodeReds(workloads: readonly WorkloadName[], models: ModelFolders): Promise<NodeReds> {
   const listen = `127.0.0.1:${await freePort()}`;
   const plain = await startNodeRed('plain', [
+    // The stage tells when the flows have started. No request comes to it.
+    { id: 'runtime-plain', type: 'modelet-runtime', name: 'plain' },
+    ...pipeline('plain-lone', 'lone', 'runtime-plain', models),
     ...httpPair('noop', 'noop-out'),
     ...httpPair('function', 'function-node'),
     functionNode('function-node', 'function-out', `msg.payload = { sum: ${SUM_OF_PAYLOAD} };\nreturn msg;`),
