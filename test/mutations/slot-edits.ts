@@ -24,8 +24,8 @@ export const SLOT_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an outcome is written over a request that a worker still reads',
     file: 'src/wire/slots/engine-slots.ts',
-    find: 'slot.isRead || ',
-    replace: '',
+    find: 'if (!slot?.room || slot.isRead) return null;',
+    replace: 'if (!slot?.room) return null;',
     suite: 'wire/request-slots',
     test: 'a request stays in its slot while a worker reads it, also if it has an outcome or is cancelled',
   },

@@ -8,9 +8,9 @@
  */
 import type { ChunkedBytes } from '../../core/model.ts';
 import type { Frame } from '../frames/frames.ts';
-import { malformed, OTHER, type SlotPlaces, type WireItem } from '../frames/items.ts';
+import { malformed, OTHER, type WireItem } from '../frames/items.ts';
 import { HeldBytes, type Holdable } from './held-bytes.ts';
-import { fitting, placed, type SlotChannel } from './slot-channel.ts';
+import { type SlotChannel, written } from './slot-channel.ts';
 import { LENT_FD, OTHER_FD, SlotFile } from './slot-file.ts';
 import type { Extent } from './slots.ts';
 
@@ -103,12 +103,8 @@ export class EngineSlots implements SlotChannel {
   /** Writes an outcome to the slot of its request, if it has room. Returns its place, or null. */
   #written(item: WireItem): number | null {
     const slot = this.#open.get(item.id);
-    if (!slot?.room || slot.isRead || fitting([item], slot.room).length === 0) return null;
-    this.#onBytes(slot.room.bytes);
-    const places: SlotPlaces | null = placed(this.#requests, [item], slot.room);
-    // The engine reads no outcome again that it has sent.
-    if (places) item.payload.chunks?.free();
-    return places?.get(item) ?? null;
+    if (!slot?.room || slot.isRead) return null;
+    return written(this.#requests, [item], slot.room, this.#onBytes)?.get(item) ?? null;
   }
 
   #end(id: number): void {

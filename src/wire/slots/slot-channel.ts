@@ -44,8 +44,27 @@ export function readFrom(file: SlotFile, at: number, length: number): Chunks {
   }
 }
 
+/**
+ * Writes the results that have room, and frees them: a child reads no result again that it has sent.
+ * @param onBytes called with the bytes that are about to be written
+ * @returns null if no result has room, or there is no memory
+ */
+export function written(
+  file: SlotFile,
+  items: readonly WireItem[],
+  room: Extent,
+  onBytes: (count: number) => void,
+): SlotPlaces | null {
+  const some = fitting(items, room);
+  if (some.length === 0) return null;
+  onBytes(roomFor(some));
+  const places = placed(file, some, room);
+  if (places) for (const { payload } of some) payload.chunks?.free();
+  return places;
+}
+
 /** Returns the items that fit into a room together, one behind the other, and need one. */
-export function fitting(items: readonly WireItem[], room: Extent): readonly WireItem[] {
+function fitting(items: readonly WireItem[], room: Extent): readonly WireItem[] {
   let left = room.bytes;
   return items.filter((item) => {
     const bytes = needsSlot(item) ? padded(byteLengthOf(item.payload)) : Number.POSITIVE_INFINITY;

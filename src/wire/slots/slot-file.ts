@@ -83,8 +83,7 @@ export function openSlotFile(folder: string = FOLDER): { readonly file: SlotFile
   const fd = openSync(path, 'wx+', 0o600);
   try {
     unlinkSync(path);
-    const { bavail, bsize } = statfsSync(folder);
-    return { file: new SlotFile(fd), bytes: Math.min(MOST_BYTES, bavail * bsize * SHARE) };
+    return { file: new SlotFile(fd), bytes: usableBytes(folder) };
   } catch (thrown) {
     closeSync(fd);
     throw asError(thrown);
@@ -93,6 +92,10 @@ export function openSlotFile(folder: string = FOLDER): { readonly file: SlotFile
 
 /** Returns a file that this process has inherited, and how many bytes may be used. @throws Error if it has none */
 export function inheritedSlotFile(fd: number): { readonly file: SlotFile; readonly bytes: number } {
-  const { bavail, bsize } = statfsSync(`/proc/self/fd/${fd}`);
-  return { file: new SlotFile(fd), bytes: Math.min(MOST_BYTES, bavail * bsize * SHARE) };
+  return { file: new SlotFile(fd), bytes: usableBytes(`/proc/self/fd/${fd}`) };
+}
+
+function usableBytes(path: string): number {
+  const { bavail, bsize } = statfsSync(path);
+  return Math.min(MOST_BYTES, bavail * bsize * SHARE);
 }

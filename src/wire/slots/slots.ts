@@ -1,6 +1,6 @@
 /**
  * Slots are parts of a slot file: one for each request to an engine that is large, and one for each batch to a worker that
- * has large payloads. Their owner, the process that made the file, alone gives them out and takes them back. A slot is the
+ * has large payloads. Their owner, Node-RED's process or the engine, alone gives them out and takes them back. A slot is the
  * child's until it has answered, has said that a cancelled request needs it no more, or has ended, so neither a deadline
  * nor a cancelled request can let two of them have it.
  *

@@ -5,7 +5,7 @@
 import type { ChunkedBytes } from '../../core/model.ts';
 import type { Frame } from '../frames/frames.ts';
 import { OTHER } from '../frames/items.ts';
-import { fitting, placed, readFrom, type SlotChannel } from './slot-channel.ts';
+import { readFrom, type SlotChannel, written } from './slot-channel.ts';
 import { LENT_FD, OTHER_FD, SlotFile } from './slot-file.ts';
 import type { Extent } from './slots.ts';
 
@@ -30,12 +30,7 @@ export class WorkerSlots implements SlotChannel {
     if (!room) return [frame];
     this.#rooms.delete(frame.batch);
     this.isIdle = this.#rooms.size === 0;
-    const items = fitting(frame.items, room);
-    if (items.length === 0) return [frame];
-    this.#onBytes(room.bytes);
-    const places = placed(this.#lent, items, room);
-    // A worker reads no result again that it has sent.
-    if (places) for (const { payload } of items) payload.chunks?.free();
+    const places = written(this.#lent, frame.items, room, this.#onBytes);
     return [places ? { ...frame, places } : frame];
   }
 
