@@ -7,9 +7,9 @@ import { ModeletError } from '../core/errors.ts';
 import { NO_COST, type Outcome, type Payload, type StageTiming } from '../core/model.ts';
 import type { Batch } from '../runtime/engine/pools/pool.ts';
 import { CODEC } from '../wire/codec/codec.ts';
-import { encodeError } from '../wire/codec/error-codec.ts';
+import { failedPayload } from '../wire/frames/failures.ts';
 import { decodeFrame, encodeFrame, type ItemFrame, type WireItem } from '../wire/frames/frames.ts';
-import { bareItem, encodeFailure } from '../wire/frames/items.ts';
+import { bareItem } from '../wire/frames/items.ts';
 
 /** Items that a host runs through one stage or several. */
 export interface RemoteBatch {
@@ -106,7 +106,7 @@ export function replyOf(
   parts: number,
   meta: Uint8Array | null = null,
 ): WireItem {
-  const payload = outcome.ok ? outcome.value : encodeFailure(encodeError(outcome.error), outcome.input ?? null);
+  const payload = outcome.ok ? outcome.value : failedPayload(outcome.error, outcome.input ?? null);
   return { ...bareItem(id, payload), ok: outcome.ok, part: parts, timings: [...timings], meta };
 }
 

@@ -5,7 +5,7 @@
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
 import { asModeletError, ModeletError } from '../core/errors.ts';
 import type { CheckResult, Payload } from '../core/model.ts';
-import { outcomeOf } from '../wire/frames/items.ts';
+import { outcomeOf } from '../wire/frames/failures.ts';
 import type { BatchQueue } from './batch-queue.ts';
 import { decodeReplies, encodeWork } from './batches.ts';
 import type { RemoteRegistry } from './registry.ts';

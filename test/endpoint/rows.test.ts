@@ -13,8 +13,8 @@ import { decodeMsgpack } from '../../src/http/values/msgpack.ts';
 import { Desk, type DeskHost } from '../../src/runtime/desk/desk.ts';
 import { CODEC, encodePayload } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
+import { encodeFailure } from '../../src/wire/frames/failures.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
-import { encodeFailure } from '../../src/wire/frames/items.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 interface Batch {

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import type { BatchCosts, Batching } from '../../src/core/model.ts';
 import { chooseByCost, MOST_PASSED_BY } from '../../src/runtime/engine/stage/batch-costs.ts';
-import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { decodeFailure } from '../../src/wire/frames/failures.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
-import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { decodeFailure } from '../../src/wire/frames/failures.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';
 

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { GatherTerms } from '../../src/core/routes/gather.ts';
 import type { ChoiceRule, Fork, Leg, Route } from '../../src/core/routes/route.ts';
 import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
-import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { decodeFailure } from '../../src/wire/frames/failures.ts';
 import { answer, GATHER, leg, only, reportOf, wrapped } from './gathering.ts';
 import { Rig, stage, upTo } from './rig.ts';
 

@@ -4,8 +4,8 @@ import type { Payload } from '../../src/core/model.ts';
 import type { GatherReport } from '../../src/core/routes/gather.ts';
 import type { Leg } from '../../src/core/routes/route.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
+import { gatheredOf } from '../../src/wire/frames/failures.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
-import { gatheredOf } from '../../src/wire/frames/items.ts';
 import type { Rig } from './rig.ts';
 
 /** The number of the node that gathers. */

@@ -6,7 +6,7 @@ import { ModeletError } from '../../src/core/errors.ts';
 import type { StageTiming } from '../../src/core/model.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
-import { decodeFailure, encodeFailure } from '../../src/wire/frames/items.ts';
+import { decodeFailure, encodeFailure } from '../../src/wire/frames/failures.ts';
 import { Rig, route, stage } from './rig.ts';
 
 type Overrides = Readonly<Record<number, Partial<StageDefinition>>>;

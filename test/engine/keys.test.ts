@@ -10,7 +10,7 @@ import type { FreeWorker, WorkerPool } from '../../src/runtime/engine/pools/pool
 import { BatchFormer } from '../../src/runtime/engine/stage/batching.ts';
 import { type Item, itemOn, type LiveLeg } from '../../src/runtime/engine/stage/item.ts';
 import { CODEC, encodePayload } from '../../src/wire/codec/codec.ts';
-import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { decodeFailure } from '../../src/wire/frames/failures.ts';
 import { keyIn, NO_STATE, snapshotOf, stateIn } from '../../src/wire/frames/key-snapshots.ts';
 import { item } from '../wire/frame-values.ts';
 import type { FakePool } from './fake-pool.ts';

@@ -7,7 +7,7 @@ import type { Payload } from '../../src/core/model.ts';
 import type { ListTerms } from '../../src/core/routes/gather.ts';
 import type { Fork, Leg } from '../../src/core/routes/route.ts';
 import { decodePayload, encodeList, encodePayload } from '../../src/wire/codec/codec.ts';
-import { decodeFailure } from '../../src/wire/frames/items.ts';
+import { decodeFailure } from '../../src/wire/frames/failures.ts';
 import { answer, GATHER, leg, only, reportOf, wrapped } from './gathering.ts';
 import { Rig, stage, upTo } from './rig.ts';
 

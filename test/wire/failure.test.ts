@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
 import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
-import { decodeFailure, encodeFailure } from '../../src/wire/frames/items.ts';
+import { decodeFailure, encodeFailure } from '../../src/wire/frames/failures.ts';
 
 const ERROR = encodeError(new ModeletError('modelet_failed', 'told to fail', { stage: 'second' }));
 

@@ -11,8 +11,9 @@ import { Refusals } from '../../observe/log/refusals.ts';
 import { FailedRequests } from '../../observe/meters/failed-requests.ts';
 import { SlowRequests } from '../../observe/meters/request-meters.ts';
 import { byteLengthOf } from '../../wire/codec/chunks.ts';
+import { gatheredOf, outcomeOf } from '../../wire/frames/failures.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { bareItem, gatheredOf, outcomeOf } from '../../wire/frames/items.ts';
+import { bareItem } from '../../wire/frames/items.ts';
 import { type Caller, Ledger, type LedgerWatcher } from './ledger.ts';
 
 /** A request as a node, or a compiled endpoint, submits it. */

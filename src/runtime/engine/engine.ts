@@ -17,10 +17,10 @@ import { isVersionAction } from '../../core/versions.ts';
 import { residentBytes } from '../../observe/meters/usage.ts';
 import { byteLengthOf } from '../../wire/codec/chunks.ts';
 import { CODEC } from '../../wire/codec/codec.ts';
-import { encodeError } from '../../wire/codec/error-codec.ts';
 import type { CheckedStage, DescribedStage } from '../../wire/frames/bodies.ts';
+import { failedPayload } from '../../wire/frames/failures.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { bareItem, encodeFailure } from '../../wire/frames/items.ts';
+import { bareItem } from '../../wire/frames/items.ts';
 import { KeptStates } from './keys/kept-states.ts';
 import { Backpressure } from './routes/backpressure.ts';
 import { liveRoutes } from './routes/live-routes.ts';
@@ -244,7 +244,7 @@ export class Engine {
 }
 
 function refuse(wire: WireItem, submitter: Submitter, error: ModeletError): void {
-  submitter.onOutcome({ ...wire, ok: false, payload: encodeFailure(encodeError(error), null) });
+  submitter.onOutcome({ ...wire, ok: false, payload: failedPayload(error, null) });
 }
 
 /** Time limit for closing a dropped stage: its workers only have to run their teardown. */

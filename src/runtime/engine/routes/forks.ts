@@ -7,7 +7,7 @@ import { asModeletError, type ModeletError } from '../../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../../core/model.ts';
 import type { GatherReport } from '../../../core/routes/gather.ts';
 import { CODEC, joinPayloads } from '../../../wire/codec/codec.ts';
-import { decodeFailure } from '../../../wire/frames/items.ts';
+import { decodeFailure } from '../../../wire/frames/failures.ts';
 import { Gather, type Gathered, outcomesOf } from '../../desk/gathers.ts';
 import { type Branches, type Item, itemOn, type LiveFork, type LiveLeg, MOVING } from '../stage/item.ts';
 

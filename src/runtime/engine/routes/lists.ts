@@ -11,7 +11,7 @@ import type { Payload } from '../../../core/model.ts';
 import type { BranchOutcome, ListTerms } from '../../../core/routes/gather.ts';
 import { byteLengthOf } from '../../../wire/codec/chunks.ts';
 import { CODEC, itemsOf, joinItems, joinPayloads } from '../../../wire/codec/codec.ts';
-import { decodeFailure } from '../../../wire/frames/items.ts';
+import { decodeFailure } from '../../../wire/frames/failures.ts';
 import { type Branches, type Item, itemOn, type LiveFork, type LiveLeg, MOVING, nextStage } from '../stage/item.ts';
 import { type ForksHost, gatherReport, latestGather } from './forks.ts';
 

@@ -6,8 +6,8 @@ import { asModeletError, type ErrorCode, type ModeletError } from '../../../core
 import { FIRST_NUMBER, type Payload, type RequestNumber } from '../../../core/model.ts';
 import { Table } from '../../../core/queues/table.ts';
 import { CODEC } from '../../../wire/codec/codec.ts';
-import { encodeError } from '../../../wire/codec/error-codec.ts';
-import { bareItem, decodeFailure, encodeFailure, type WireItem } from '../../../wire/frames/items.ts';
+import { decodeFailure, encodeFailure, failedPayload } from '../../../wire/frames/failures.ts';
+import { bareItem, type WireItem } from '../../../wire/frames/items.ts';
 import { RunTimeout } from '../pools/pool.ts';
 import { failingStage } from '../stage/hops.ts';
 import {
@@ -76,7 +76,7 @@ export class Router {
         if (tapped) this.#tap(item, gather);
         this.#enter(item, after);
       },
-      failed: (item, error, input) => this.#failed(item, error, encodeFailure(encodeError(error), input)),
+      failed: (item, error, input) => this.#failed(item, error, failedPayload(error, input)),
     };
   }
 
@@ -182,7 +182,7 @@ export class Router {
       way = choose(choice, item.payload);
     } catch (thrown) {
       const error = asModeletError(thrown, 'protocol_error');
-      this.#failed(item, error, encodeFailure(encodeError(error), inputOf(item)));
+      this.#failed(item, error, failedPayload(error, inputOf(item)));
       return;
     }
     this.#enter(item, way);
@@ -302,7 +302,7 @@ export class Router {
     if (isFailure) this.versions?.of(base)?.ended(stage, true);
     if (isCopy) return;
     this.#takeBack(item);
-    this.#failedAt(item, error, encodeFailure(encodeError(error), inputOf(item)));
+    this.#failedAt(item, error, failedPayload(error, inputOf(item)));
   }
 
   /** Ends an item that has left a stage with an error. In front of a fork, the error is the outcome of all branches. */
@@ -313,7 +313,7 @@ export class Router {
       return;
     }
     const end = failedBefore(item, next, error);
-    this.#failed(item, end, encodeFailure(encodeError(end), decodeFailure(failure).input));
+    this.#failed(item, end, failedPayload(end, decodeFailure(failure).input));
   }
 
   /** Ends an item that no stage has with an error. */
