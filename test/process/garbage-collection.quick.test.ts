@@ -6,21 +6,32 @@ import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const MEGABYTE = 1024 * 1024;
 
+/** Bytes that a process holds which has served nothing yet. */
+const STARTED = 6 * MEGABYTE;
+
 interface Seen {
   collections: number;
   spared: number;
+  restored: number;
   sends: boolean;
+  live: number;
+  garbage: number;
 }
 
 function watch(): { clock: FakeClock; memory: GarbageCollection; seen: Seen } {
   const clock = new FakeClock();
-  const seen: Seen = { collections: 0, spared: 0, sends: false };
+  const seen: Seen = { collections: 0, spared: 0, restored: 0, sends: false, live: STARTED, garbage: 0 };
   const heap = {
+    usedBytes: (): number => seen.live + seen.garbage,
     spare: (): void => {
       seen.spared += 1;
     },
+    restore: (): void => {
+      seen.restored += 1;
+    },
     collect: (): void => {
       seen.collections += 1;
+      seen.garbage = 0;
     },
   };
   return { clock, seen, memory: new GarbageCollection(() => seen.sends, heap, clock) };
@@ -29,6 +40,7 @@ function watch(): { clock: FakeClock; memory: GarbageCollection; seen: Seen } {
 test('a little traffic causes no collection and no timer', () => {
   const { clock, memory, seen } = watch();
   memory.noteBytes(30 * MEGABYTE);
+  seen.garbage = 40 * MEGABYTE;
   assert.equal(clock.pending, 0);
   clock.advance(60_000);
   assert.deepEqual([seen.collections, seen.spared], [0, 0]);
@@ -41,6 +53,7 @@ test('one collection follows much traffic, when it has ended', () => {
     memory.noteBytes(20 * MEGABYTE);
     clock.advance(1000);
   }
+  seen.garbage = 40 * MEGABYTE;
   assert.equal(seen.collections, 0, 'more came each second');
   assert.equal(seen.spared, 6, 'the heap may be another after each second');
   seen.sends = true;
@@ -48,10 +61,11 @@ test('one collection follows much traffic, when it has ended', () => {
   assert.equal(seen.collections, 0, 'something is still to leave');
   seen.sends = false;
   clock.advance(1000);
-  assert.deepEqual([seen.collections, clock.pending], [1, 0]);
+  assert.deepEqual([seen.collections, seen.restored, clock.pending], [1, 1, 0]);
   clock.advance(60_000);
   assert.equal(seen.collections, 1);
   memory.noteBytes(40 * MEGABYTE);
+  seen.garbage = 40 * MEGABYTE;
   clock.advance(2000);
   assert.equal(seen.collections, 2, 'the next much is followed by the next');
 });
@@ -60,6 +74,42 @@ test('a few small requests do not delay the collection', () => {
   const { clock, memory, seen } = watch();
   memory.noteBytes(40 * MEGABYTE);
   memory.noteBytes(1000);
+  seen.garbage = 40 * MEGABYTE;
   clock.advance(1000);
   assert.equal(seen.collections, 1);
+});
+
+test('no collection follows much traffic that left little garbage, until several such bursts have left much', () => {
+  const { clock, memory, seen } = watch();
+  for (const garbage of [12, 24, 31]) {
+    memory.noteBytes(40 * MEGABYTE);
+    seen.garbage = garbage * MEGABYTE;
+    clock.advance(2000);
+    assert.deepEqual([seen.collections, clock.pending], [0, 0], `${garbage} MB of garbage`);
+  }
+  assert.equal(seen.restored, 3, 'V8 decides about its next collection');
+  memory.noteBytes(40 * MEGABYTE);
+  seen.garbage = 33 * MEGABYTE;
+  clock.advance(2000);
+  assert.equal(seen.collections, 1);
+});
+
+test('live objects are no garbage: a model that stays is collected around once', () => {
+  const { clock, memory, seen } = watch();
+  seen.live = 500 * MEGABYTE;
+  for (let burst = 0; burst < 3; burst += 1) {
+    memory.noteBytes(40 * MEGABYTE);
+    seen.garbage = 10 * MEGABYTE;
+    clock.advance(2000);
+  }
+  assert.equal(seen.collections, 1, 'the first time nothing tells the model from garbage');
+  // The model is unloaded, and V8 collects it by itself.
+  seen.live = STARTED;
+  seen.garbage = 0;
+  memory.noteBytes(40 * MEGABYTE);
+  clock.advance(2000);
+  seen.garbage = 40 * MEGABYTE;
+  memory.noteBytes(40 * MEGABYTE);
+  clock.advance(2000);
+  assert.equal(seen.collections, 2);
 });

@@ -87,13 +87,16 @@ export async function endWithError(
 }
 
 export interface HeapControl {
+  /** @returns the bytes of live objects, buffers and garbage together. */
+  usedBytes(): number;
   /** Makes full collections rarer, as long as the heap is small. Called when much traffic begins, and while it lasts. */
   spare(): void;
-  /** Collects now, and as usual from now on. */
+  /** Leaves collections to V8 from now on. */
+  restore(): void;
   collect(): void;
 }
 
-/** Bytes, in both directions, after which a collection is worth its cost. */
+/** Bytes that make a collection worth its cost: of traffic, in both directions, and then of garbage. */
 const MUCH = 32 * BYTES_PER_MB;
 /** Interval between two checks, in ms. */
 const LOOK_MS = 1000;
@@ -101,27 +104,33 @@ const LOOK_MS = 1000;
 const LITTLE = 256 * 1024;
 
 /**
- * Makes full collections rarer while there is much traffic, and collects when it has ended. V8 counts the bytes of buffers
- * against the next full collection, but allows only about as many as its heap holds: in a process with a small heap and
- * large payloads, one follows the other. And V8 collects only while code allocates memory, so a process that becomes idle
- * after large payloads would never free them.
+ * Makes full collections rarer while there is much traffic, and collects what much traffic has left when it has ended. V8
+ * counts the bytes of buffers against the next full collection, but allows only about as many as its heap holds: in a
+ * process with a small heap and large payloads, one follows the other. And V8 collects only while code allocates memory, so
+ * a process that becomes idle after large payloads would never free them.
  *
- *   resting   less than MUCH transferred since the last collection  -> watching
- *   watching  checks again after LOOK_MS             -> watching (still busy) | resting (collected)
+ * A full collection has a second cost: V8 drops the hidden classes of objects that are gone and the code that it compiled
+ * for them, so the next burst of traffic runs slow code at first. A process that has little garbage keeps both.
+ *
+ *   resting   less than MUCH transferred since it began to rest  -> watching
+ *   watching  checks again after LOOK_MS  -> watching (still busy) | resting (collected, if there is MUCH garbage)
  */
 export class GarbageCollection {
   readonly #clock: Clock;
   readonly #isSending: () => boolean;
   readonly #heap: HeapControl;
   #state: 'resting' | 'watching' = 'resting';
-  /** Bytes since the last collection. */
+  /** Bytes since it began to rest. */
   #passed = 0;
+  /** Bytes in use after the last collection: those of live objects. */
+  #live: number;
 
   /** @param isSending returns whether written data has not left this process yet. */
   constructor(isSending: () => boolean, heap: HeapControl, clock: Clock = systemClock) {
     this.#isSending = isSending;
     this.#heap = heap;
     this.#clock = clock;
+    this.#live = heap.usedBytes();
   }
 
   noteBytes(count: number): void {
@@ -138,10 +147,19 @@ export class GarbageCollection {
         this.#watch();
         return;
       }
-      this.#state = 'resting';
-      this.#passed = 0;
-      this.#heap.collect();
+      this.#rest();
     });
+  }
+
+  #rest(): void {
+    this.#state = 'resting';
+    this.#passed = 0;
+    this.#heap.restore();
+    // V8 has collected by itself if less is in use than before.
+    this.#live = Math.min(this.#live, this.#heap.usedBytes());
+    if (this.#heap.usedBytes() - this.#live < MUCH) return;
+    this.#heap.collect();
+    this.#live = this.#heap.usedBytes();
   }
 }
 
@@ -151,15 +169,19 @@ const GROWTH_PERCENT = 300;
 
 /** The heap of a process that is ours alone: V8 reads its flags at each collection. */
 export const processHeap: HeapControl = {
+  usedBytes,
   spare: () => grow(getHeapStatistics().used_heap_size <= SMALL_HEAP ? GROWTH_PERCENT : 0),
-  collect: () => {
-    grow(0);
-    collectGarbage();
-  },
+  restore: () => grow(0),
+  collect: collectGarbage,
 };
 
 /** The heap of a thread. The flags are those of the whole process, so they stay as they are. */
-export const threadHeap: HeapControl = { spare: () => {}, collect: collectGarbage };
+export const threadHeap: HeapControl = { usedBytes, spare: () => {}, restore: () => {}, collect: collectGarbage };
+
+function usedBytes(): number {
+  const { used_heap_size: heap, external_memory: buffers } = getHeapStatistics();
+  return heap + buffers;
+}
 
 /** @param percent 0: as V8 finds best */
 function grow(percent: number): void {
