@@ -171,6 +171,12 @@ test('an import statement, which only a module can have, is refused with what to
   await assert.rejects(load('return 1;', { setup: 'import fs from "node:fs";' }), wanted);
 });
 
+test('yield, which only a generator can have, is refused with how to write one', async () => {
+  const wanted =
+    /: Predict:2: Unexpected identifier.* \(a result in parts is that of a generator: return \(async function\* \(\) \{ \.\.\. \}\)\(\)\)$/;
+  await assert.rejects(load('const words = input.split(" ");\nfor (const word of words) yield word;'), wanted);
+});
+
 test('the code can import a module as well', async () => {
   const loaded = await load('const { basename } = await import("node:path");\nreturn basename(input);');
   assert.deepEqual(await run(loaded, inputs('a/b')), [{ value: 'b' }]);

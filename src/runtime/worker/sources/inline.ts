@@ -106,10 +106,15 @@ function compile(code: string, names: readonly string[], filename: string): Body
 
 /** Adds the place to a syntax error's message. Only its stack has the place, but people see only the message. */
 function withPlace(error: Error, filename: string): Error {
-  const [place = ''] = error.stack?.split('\n') ?? [];
-  const hint = error.message.startsWith('Cannot use import statement') ? ' (use require, or the tab Modules)' : '';
-  error.message = `${place.startsWith(filename) ? place : filename}: ${error.message}${hint}`;
+  const [place = '', line = ''] = error.stack?.split('\n') ?? [];
+  error.message = `${place.startsWith(filename) ? place : filename}: ${error.message}${hintFor(error.message, line)}`;
   return error;
+}
+
+/** Returns how to write what only a module, or a generator, may have. */
+function hintFor(message: string, line: string): string {
+  if (message.startsWith('Cannot use import statement')) return ' (use require, or the tab Modules)';
+  return /\byield\b/.test(line) ? ' (a result in parts is that of a generator: return (async function* () { ... })())' : '';
 }
 
 /** Returns the payload if the code returned a message, as code for a function node does. */
