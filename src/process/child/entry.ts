@@ -155,9 +155,10 @@ export class GarbageCollection {
     this.#state = 'resting';
     this.#passed = 0;
     this.#heap.restore();
+    const used = this.#heap.usedBytes();
     // V8 has collected by itself if less is in use than before.
-    this.#live = Math.min(this.#live, this.#heap.usedBytes());
-    if (this.#heap.usedBytes() - this.#live < MUCH) return;
+    this.#live = Math.min(this.#live, used);
+    if (used - this.#live < MUCH) return;
     this.#heap.collect();
     this.#live = this.#heap.usedBytes();
   }

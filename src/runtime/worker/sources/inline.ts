@@ -114,7 +114,9 @@ function withPlace(error: Error, filename: string): Error {
 /** Returns how to write what only a module, or a generator, may have. */
 function hintFor(message: string, line: string): string {
   if (message.startsWith('Cannot use import statement')) return ' (use require, or the tab Modules)';
-  return /\byield\b/.test(line) ? ' (a result in parts is that of a generator: return (async function* () { ... })())' : '';
+  return /\byield\b/.test(line)
+    ? ' (a result in parts is that of a generator: return (async function* () { ... })())'
+    : '';
 }
 
 /** Returns the payload if the code returned a message, as code for a function node does. */
