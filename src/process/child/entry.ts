@@ -122,7 +122,7 @@ export class GarbageCollection {
   #state: 'resting' | 'watching' = 'resting';
   /** Bytes since it began to rest. */
   #passed = 0;
-  /** Bytes in use after the last collection: those of live objects. */
+  /** The fewest bytes in use since the last collection here, or since the start: what is beyond them counts as garbage. */
   #live: number;
 
   /** @param isSending returns whether written data has not left this process yet. */

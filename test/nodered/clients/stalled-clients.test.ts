@@ -164,7 +164,7 @@ const residentBytes = (pid: number = red.pid): number => {
   return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) * 1024;
 };
 
-/** Waits until processes have less than `most` bytes more than before: V8 gives memory back some time after a collection. */
+/** Waits until processes have less than `most` bytes more than before. What a client keeps does not go while it stalls. */
 async function grownLess(most: number, before: number, bytes: () => number): Promise<void> {
   await until(`the processes have grown by less than ${most / MEGABYTE} MB`, async () => {
     await red.collectGarbage();
