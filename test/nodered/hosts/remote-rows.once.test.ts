@@ -69,10 +69,13 @@ describe('remote stages in a row', { skip: WITHOUT_REDIS }, () => {
     assert.deepEqual([input?.[0], input?.length], [7, 3], 'the input of the failing stage');
     assert.ok((await jobsOf('row-a')) > 0);
     assert.deepEqual([await jobsOf('row-b'), await jobsOf('row-c')], [0, 0]);
-    const scrape = new Scrape(await (await fetch(`${red.url}/admin/modelets/metrics`)).text());
-    for (const stageName of ['row-a', 'row-b', 'row-c']) {
-      assert.equal(scrape.find('modelet_run_seconds_count', { stage: stageName })[0]?.value, 40, stageName);
-    }
+    // The engine reports its counts a moment after the results.
+    await until('each stage has counted 40 runs', async () => {
+      const scrape = new Scrape(await (await fetch(`${red.url}/admin/modelets/metrics`)).text());
+      return ['row-a', 'row-b', 'row-c'].every(
+        (name) => scrape.value('modelet_run_seconds_count', { stage: name }) === 40,
+      );
+    });
   });
 
   test('send parts from the last, and take back a cancelled request', async (t) => {
