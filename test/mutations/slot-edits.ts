@@ -30,6 +30,14 @@ export const SLOT_MUTATIONS: readonly Mutation[] = [
     test: 'a request stays in its slot while a worker reads it, also if it has an outcome or is cancelled',
   },
   {
+    bug: 'payloads that wait in slots do not count as memory that a collection frees',
+    file: 'src/wire/slots/held-bytes.ts',
+    find: 'held += length;',
+    replace: '',
+    suite: 'process/garbage-collection',
+    test: 'payloads that were dropped in their slots are garbage, and a collection gives the slots back',
+  },
+  {
     bug: 'the slot of an outcome is never given back',
     file: 'src/wire/slots/parent-slots.ts',
     find: "return there.length > 0 ? { type: 'freed', body: there } : null;",

@@ -1,8 +1,11 @@
 /** When a process collects its garbage, with a clock that stands still. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GarbageCollection } from '../../src/process/child/entry.ts';
+import { GarbageCollection, processHeap } from '../../src/process/child/entry.ts';
+import { HeldBytes } from '../../src/wire/slots/held-bytes.ts';
+import { openSlotFile } from '../../src/wire/slots/slot-file.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
+import { until } from '../fixtures/polling.ts';
 
 const MEGABYTE = 1024 * 1024;
 
@@ -112,4 +115,33 @@ test('live objects are no garbage: a model that stays is collected around once',
   memory.noteBytes(40 * MEGABYTE);
   clock.advance(2000);
   assert.equal(seen.collections, 2);
+});
+
+test('payloads that were dropped in their slots are garbage, and a collection gives the slots back', async (t) => {
+  const { file } = openSlotFile(process.platform === 'linux' ? '/dev/shm' : '/tmp');
+  t.after(() => file.close());
+  const clock = new FakeClock();
+  const memory = new GarbageCollection(() => false, processHeap, clock);
+  let holders = 0;
+  const slot = {
+    hold: () => {
+      holders += 1;
+    },
+    letGo: () => {
+      holders -= 1;
+    },
+  };
+  const hold = (bytes: number): HeldBytes => new HeldBytes({ slot, file, at: 0 }, bytes);
+
+  const before = processHeap.usedBytes();
+  const freed = hold(500 * MEGABYTE);
+  assert.ok(processHeap.usedBytes() - before > 400 * MEGABYTE);
+  freed.free();
+  assert.ok(processHeap.usedBytes() - before < 100 * MEGABYTE);
+
+  for (let n = 0; n < 20; n += 1) hold(2 * MEGABYTE);
+  assert.equal(holders, 20);
+  memory.noteBytes(40 * MEGABYTE);
+  clock.advance(2000);
+  await until('all slots are given back', () => holders === 0);
 });

@@ -11,6 +11,7 @@ import { type Channel, type ChannelEvents, openParentChannel } from '../../wire/
 import { encodeError } from '../../wire/codec/error-codec.ts';
 import type { StateReport } from '../../wire/frames/bodies.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
+import { heldBytes } from '../../wire/slots/held-bytes.ts';
 import type { SlotChannel } from '../../wire/slots/slot-channel.ts';
 import { BUILD_ID } from '../build-id.ts';
 
@@ -87,7 +88,7 @@ export async function endWithError(
 }
 
 export interface HeapControl {
-  /** @returns the bytes of live objects, buffers and garbage together. */
+  /** @returns the bytes of live objects, buffers, held slots and garbage together. */
   usedBytes(): number;
   /** Makes full collections rarer, as long as the heap is small. Called when much traffic begins, and while it lasts. */
   spare(): void;
@@ -181,7 +182,7 @@ export const threadHeap: HeapControl = { usedBytes, spare: () => {}, restore: ()
 
 function usedBytes(): number {
   const { used_heap_size: heap, external_memory: buffers } = getHeapStatistics();
-  return heap + buffers;
+  return heap + buffers + heldBytes();
 }
 
 /** @param percent 0: as V8 finds best */

@@ -28,8 +28,25 @@ type State =
   | { readonly tag: 'read'; readonly chunks: Chunks }
   | { readonly tag: 'gone' };
 
+interface Hold {
+  readonly slot: Holdable;
+  readonly length: number;
+}
+
 /** No code frees a payload that is dropped on the way: V8 tells when it has forgotten it. */
-const forgotten = new FinalizationRegistry<Holdable>((slot) => slot.letGo());
+const forgotten = new FinalizationRegistry<Hold>(letGo);
+
+let held = 0;
+
+/** Bytes in slots that the payloads of this process hold, those that were dropped included: V8 does not count them. */
+export function heldBytes(): number {
+  return held;
+}
+
+function letGo({ slot, length }: Hold): void {
+  held -= length;
+  slot.letGo();
+}
 
 export class HeldBytes implements ChunkedBytes {
   readonly length: number;
@@ -39,7 +56,8 @@ export class HeldBytes implements ChunkedBytes {
     this.length = length;
     this.#state = { tag: 'held', ...place };
     place.slot.hold();
-    forgotten.register(this, place.slot, this);
+    held += length;
+    forgotten.register(this, { slot: place.slot, length }, this);
   }
 
   /** Where other processes find the bytes; null: this process has read them. */
@@ -86,6 +104,6 @@ export class HeldBytes implements ChunkedBytes {
 
   #letGo(slot: Holdable): void {
     forgotten.unregister(this);
-    slot.letGo();
+    letGo({ slot, length: this.length });
   }
 }
