@@ -66,6 +66,8 @@ export interface StageDefinition extends SettingsFor<'engine'> {
   /** Reaction of a full queue to an item that is not patient. */
   readonly overflow: 'refuse' | 'drop-oldest';
   readonly cache: CacheSettings;
+  /** The runtime's time limit for requests from HTTP clients, in ms; 0: none. */
+  readonly requestTimeoutMs: number;
   /** The broker over which worker hosts pull the stage's batches; null: the engine has its workers. */
   readonly remote: RemotePlace | null;
   /** Stages that answer a share of its requests, or get copies of them. Default: none. */

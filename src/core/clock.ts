@@ -84,6 +84,17 @@ export async function atLatest(clock: Clock, deadline: Deadline, work: Promise<u
   await Promise.race([work, late]).finally(() => timer?.cancel());
 }
 
+/** Asks at once and then by intervals, in ms. Resolves when the answer is true, at the latest at the deadline. */
+export function untilTrue(clock: Clock, deadline: Deadline, everyMs: number, ask: () => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (ask() || clock.now() >= deadline) resolve();
+      else clock.at(clock.now() + everyMs, look);
+    };
+    look();
+  });
+}
+
 /** Returns the deadline `timeoutMs` from now; 0 means no deadline. */
 export function deadlineAfter(clock: Clock, timeoutMs: number): Deadline {
   return timeoutMs > 0 ? clock.now() + timeoutMs : Number.POSITIVE_INFINITY;

@@ -119,7 +119,20 @@ export interface PlannedEndpoint {
   readonly room: number;
 }
 
+/** The settings of a runtime for requests at its listener. */
+export interface ListenerTerms {
+  /** Name of the runtime. */
+  readonly runtime: string;
+  /** Most open requests. */
+  readonly capacity: number;
+  /** Longest time for an answer, in ms; 0: no limit. */
+  readonly timeoutMs: number;
+  /** Whether the log takes a record of each failed request, at level debug. */
+  readonly logsEach: boolean;
+}
+
 export interface PlannedListener extends Omit<ListenerSpec, 'endpoints'> {
+  readonly terms: ListenerTerms;
   readonly endpoints: readonly PlannedEndpoint[];
 }
 

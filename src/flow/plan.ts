@@ -91,6 +91,7 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
           ...planStage(stage, names, compiled, settings),
           ...queues.of(stage.node.id),
           ...planVersions(graph, stage, usable),
+          requestTimeoutMs: runtimeOf(stage.config, nodes).timeoutMs,
           remote: remotePlace(stage.config, nodes, settings),
         })),
       routes: [...routes.values()].filter((route) => route.runtime === runtime),
@@ -107,10 +108,14 @@ function reasonForNoRuntime(config: StageConfig, nodes: CompiledNodes): string |
   return faultOfKeys(nodes, runtime.config);
 }
 
+/** Returns the runtime of a stage that has a usable one. */
+function runtimeOf({ runtime }: Pick<StageConfig, 'runtime'>, nodes: CompiledNodes): RuntimeConfig {
+  return nodes.get(runtime)?.config as RuntimeConfig;
+}
+
 function reasonForNoBroker({ placement, runtime }: StageConfig, nodes: CompiledNodes): string | null {
   if (placement === 'local') return null;
-  const config = nodes.get(runtime)?.config as RuntimeConfig;
-  const found = nodes.get(config.broker);
+  const found = nodes.get(runtimeOf({ runtime }, nodes).broker);
   if (found?.kind !== 'broker') {
     return 'Placement: worker hosts are reached over the broker of the runtime, and its runtime has none';
   }
@@ -120,7 +125,7 @@ function reasonForNoBroker({ placement, runtime }: StageConfig, nodes: CompiledN
 /** Returns where worker hosts find the stage; null for a stage with local workers. The stage is usable. */
 function remotePlace(config: StageConfig, nodes: CompiledNodes, { secretsOf }: PlanSettings): RemotePlace | null {
   if (config.placement === 'local') return null;
-  const runtime = nodes.get(config.runtime)?.config as RuntimeConfig;
+  const runtime = runtimeOf(config, nodes);
   const broker = nodes.get(runtime.broker)?.config as BrokerConfig;
   const { url, prefix } = broker;
   return { url, prefix, ...secretsOf(runtime.broker, broker), runtime: runtime.name || config.runtime };
@@ -146,7 +151,7 @@ function planStage(
   names: ReadonlyMap<string, string>,
   compiled: CompiledGraph,
   folders: ModuleFolders,
-): Omit<PlannedStage, 'remote' | 'overflow'> {
+): Omit<PlannedStage, 'remote' | 'overflow' | 'requestTimeoutMs'> {
   const { cache, cacheMb, cacheTtlMs } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);

@@ -184,8 +184,6 @@ function servedBy(
   endpoints: readonly EndpointSpec[],
   { listen, keysFile }: Extract<Command, { tag: 'serve' }>,
 ): ServedRuntime {
-  // `usedRuntimes` leaves out where a runtime listens, because that alone starts no new engine.
-  const own = flows.nodes.get(id)?.config as RuntimeConfig;
-  const keys = readKeys(keysFile, own.keys);
-  return { id, config, endpoints, address: listen ?? own.listen ?? LOCAL, tls: tlsFilesOf(flows, own.tls), keys };
+  const keys = readKeys(keysFile, config.keys);
+  return { id, config, endpoints, address: listen ?? config.listen ?? LOCAL, tls: tlsFilesOf(flows, config.tls), keys };
 }

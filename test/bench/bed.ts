@@ -159,6 +159,7 @@ function plan(id: string, stage: BedStage): PlannedStage {
     modelet,
     batching: stage.batching ?? SINGLE,
     overflow: 'refuse',
+    requestTimeoutMs: 30_000,
     cache,
     remote: stage.remote ?? null,
   };

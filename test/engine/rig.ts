@@ -44,6 +44,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
     capacity: 1024,
     queueMb: 0,
     overflow: 'refuse',
+    requestTimeoutMs: 30_000,
     maxAgeMs: 0,
     runTimeoutMs: 0,
     retryLost: false,

@@ -12,14 +12,13 @@ import { planned } from '../fixtures/stage-spec.ts';
 
 const MB = 1024 * 1024;
 const BOOT: EngineBoot = {
-  runtime: 'main',
   maxPayloadBytes: MB,
   maxQueueBytes: MB,
   statesFolder: '',
   allowedCpus: [0],
   launcher: { setpriv: false, taskset: false },
   strictPins: false,
-  requests: { capacity: 1, mostWaiting: 0, timeoutMs: 0, barred: null, logsEach: false },
+  requests: { mostWaiting: 0, barred: null },
 };
 const ROUNDS = 9;
 

@@ -46,7 +46,7 @@ class Rig {
       },
       loadFrame: () => ({ type: 'cancel', body: [] }),
       runTimeoutMs: () => runTimeoutMs,
-      abandonedMs: ABANDONED_MS,
+      requestTimeoutMs: () => ABANDONED_MS,
       onStuck: () => {
         this.stuck += 1;
       },

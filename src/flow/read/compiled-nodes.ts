@@ -92,10 +92,7 @@ export function clientsOf(nodes: CompiledNodes, runtime: string): readonly Clien
 /** Returns the settings of the runtimes that must run: those with stages. */
 export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
   const used = new Set(nodes.allSettings('stage').map(([, { runtime }]) => runtime));
-  // These are excluded: changing them must not restart the engine.
-  const others = { publicPath: '', v2Path: '', baseUrl: '', listen: null, tls: '', broker: '', keys: '', cors: [] };
-  const runtimes = nodes.allSettings('runtime').filter(([id]) => used.has(id));
-  return new Map(runtimes.map(([id, config]) => [id, { ...config, ...others }]));
+  return new Map(nodes.allSettings('runtime').filter(([id]) => used.has(id)));
 }
 
 /**

@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { type EnginePlan, rowTerms } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
-import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
+import type { ListenerTerms, PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import {
   FIRST_NUMBER,
@@ -44,11 +44,16 @@ export interface ListenerHost extends ObservedEngine {
   onChange(): void;
 }
 
+/** Before the first plan. */
+const NO_TERMS: ListenerTerms = { runtime: '', capacity: 0, timeoutMs: 0, logsEach: false };
+
 export class Listener implements Submitter {
   readonly #boot: EngineBoot;
   readonly #host: ListenerHost;
   readonly #clock: Clock;
   readonly #desk: Desk<PlannedEndpoint>;
+  /** Those of the last plan that had a listener. */
+  #terms: ListenerTerms = NO_TERMS;
   /** Endpoints of the present plan, by the node at which a message would enter. */
   #planned: ReadonlyMap<string, PlannedEndpoint> = new Map();
   /** Patient requests that are open. */
@@ -73,14 +78,7 @@ export class Listener implements Submitter {
     this.#desk = this.#openDesk();
     this.#clients = new Clients(clock);
     this.#unread = new Unread(clock);
-    const { runtime } = boot;
-    this.#observation = new ObservationPaths({
-      runtime,
-      engine: host,
-      desk: this.#desk,
-      clients: this.#clients,
-      clock,
-    });
+    this.#observation = new ObservationPaths({ engine: host, desk: this.#desk, clients: this.#clients, clock });
     this.#sockets = new Sockets(this.#endpoints, clock);
     this.#port = new ListeningPort(
       {
@@ -115,7 +113,11 @@ export class Listener implements Submitter {
   /** Serves the plan's listener from now on, in one step. Open requests end as they began. */
   apply(plan: EnginePlan): void {
     const { listener: planned } = plan;
-    if (planned) this.#wasUsed = true;
+    if (planned) {
+      this.#wasUsed = true;
+      this.#terms = planned.terms;
+      this.#desk.resize(planned.terms.capacity);
+    }
     this.#clients.replace(planned?.keys ?? null);
     this.#origins = planned?.cors?.length ? new Origins(planned.cors) : null;
     this.#isOpen = planned !== undefined;
@@ -159,7 +161,7 @@ export class Listener implements Submitter {
     const host = this.#host;
     const { requests, maxQueueBytes } = this.#boot;
     return new Desk<PlannedEndpoint>(
-      { ...requests, maxHeldBytes: maxQueueBytes / 2 },
+      { capacity: this.#terms.capacity, barred: requests.barred, maxHeldBytes: maxQueueBytes / 2 },
       {
         // A request may have begun before a deploy: it takes the route that is there now.
         entryOf: ({ entry }) =>
@@ -210,7 +212,7 @@ export class Listener implements Submitter {
 
   /** Longest time for which open requests keep an address that is given up. */
   get #drainMs(): number {
-    const { timeoutMs } = this.#boot.requests;
+    const { timeoutMs } = this.#terms;
     return timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs + LAST_ANSWERS_MS;
   }
 
@@ -223,27 +225,27 @@ export class Listener implements Submitter {
       const found = stages.find(({ id }) => id === stage);
       return found ? this.#host.description(found.ref) : null;
     };
-    const { maxPayloadBytes, requests } = this.#boot;
+    const { timeoutMs, capacity } = this.#terms;
     const refs = routes.find(({ ref }) => ref === routeRef)?.stages ?? [];
     const onRoute = refs.flatMap((ref) => stages.find((stage) => stage.ref === ref) ?? []);
     return serve({
       spec,
       clients: this.#clients.areNeeded ? this.#clients : null,
       origins: this.#origins,
-      limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
+      limits: { timeoutMs, maxBytes: this.#boot.maxPayloadBytes, maxJson },
       runtime: new DeskEndpoint(this.#desk, spec, {
         missing: () => this.#observation.missing(),
         described: () => ({
           first: describe(spec.describedBy.first),
           last: describe(spec.describedBy.last),
-          ...rowTerms(onRoute, ({ ref }) => this.#host.description(ref), requests.capacity),
+          ...rowTerms(onRoute, ({ ref }) => this.#host.description(ref), capacity),
         }),
         watch: ({ payload }) => {
           this.#host.onBytes(byteLengthOf(payload));
           return null;
         },
         log: (record) => {
-          if (requests.logsEach) this.#host.onLog(record);
+          if (this.#terms.logsEach) this.#host.onLog(record);
         },
         unhandled: (stage, error, requestId) => this.#failuresOf(stage).note(error, requestId),
       }),

@@ -25,7 +25,6 @@ export interface ObservedEngine {
 }
 
 interface Observed {
-  readonly runtime: string;
   readonly engine: ObservedEngine;
   readonly desk: Pick<Desk<never>, 'read' | 'backlog' | 'capacity'>;
   /** The clients whose keys are needed, and their requests. */
@@ -159,7 +158,8 @@ export class ObservationPaths {
 
   /** The state of the runtime, as far as its engine knows it. */
   #snapshot(): RuntimeSnapshot {
-    const { runtime, engine, desk, clients, clock } = this.#observed;
+    const { engine, desk, clients, clock } = this.#observed;
+    const runtime = this.#plan.listener?.terms.runtime ?? '';
     const status = engine.status();
     const { backlog, capacity } = desk;
     const { counts, late } = desk.read();

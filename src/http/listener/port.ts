@@ -12,7 +12,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, type ListenOptions, type Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { formatListen } from '../../config/formats/listen.ts';
-import type { Clock, Deadline, Timer } from '../../core/clock.ts';
+import { type Clock, type Deadline, type Timer, untilTrue } from '../../core/clock.ts';
 import type { ListenAddress, ListenerState, TlsFiles } from '../../core/endpoints.ts';
 import { asError } from '../../core/errors.ts';
 import type { LogRecord } from '../../core/model.ts';
@@ -104,20 +104,12 @@ export class ListeningPort {
   }
 
   /** Ends the connections of a retired server as they become idle, and all of them at the limit. */
-  #ended(server: Server, limit: Deadline): Promise<void> {
-    return new Promise((resolve) => {
-      const look = (): void => {
-        if (!this.#retired.has(server)) resolve();
-        else if (this.#clock.now() >= limit) {
-          server.closeAllConnections();
-          resolve();
-        } else {
-          server.closeIdleConnections();
-          this.#clock.at(this.#clock.now() + LOOK_MS, look);
-        }
-      };
-      look();
+  async #ended(server: Server, limit: Deadline): Promise<void> {
+    await untilTrue(this.#clock, limit, LOOK_MS, () => {
+      server.closeIdleConnections();
+      return !this.#retired.has(server);
     });
+    server.closeAllConnections();
   }
 
   #open(wanted: Wanted): void {

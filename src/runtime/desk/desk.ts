@@ -133,6 +133,11 @@ export class Desk<Entry> {
     return this.#ledger.capacity;
   }
 
+  /** Most open requests from now on. */
+  resize(capacity: number): void {
+    this.#ledger.capacity = capacity;
+  }
+
   read(): RequestReading {
     return this.#ledger.read();
   }

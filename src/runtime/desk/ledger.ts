@@ -47,8 +47,8 @@ export interface OpenRequest<C extends Caller = Caller> {
 }
 
 export class Ledger<C extends Caller = Caller> {
-  /** Most open requests. */
-  readonly capacity: number;
+  /** Most open requests. Those that are open when it becomes less stay open. */
+  capacity: number;
   readonly #durations: DurationMeter = new DurationMeter();
   readonly #clock: Clock;
   readonly #open: Table<OpenRequest<C>> = new Table();

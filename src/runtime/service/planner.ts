@@ -11,7 +11,7 @@ import {
   roomOf,
   type StageDefinition,
 } from '../../config/stage-definition.ts';
-import type { EndpointSpec, ListenerSpec, PlannedEndpoint } from '../../core/endpoints.ts';
+import type { EndpointSpec, ListenerSpec, ListenerTerms, PlannedEndpoint } from '../../core/endpoints.ts';
 import type { LogRecord } from '../../core/model.ts';
 import { type Leg, type Route, renamed } from '../../core/routes/route.ts';
 
@@ -61,7 +61,7 @@ export class Planner {
   compile(
     stages: readonly PlannedStage[],
     routes: readonly PlannedRoute[],
-    listener: ListenerSpec | null = null,
+    listener: (ListenerSpec & { readonly terms: ListenerTerms }) | null = null,
   ): EnginePlan {
     const definitions = stages.map((stage) => this.#define(stage));
     const refs = new Map(definitions.map(({ id, ref }) => [id, ref]));

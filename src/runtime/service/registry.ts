@@ -1,9 +1,9 @@
 /**
- * Keeps one service per runtime node, by the node's id and configuration. A deploy closes and reopens nodes, but a
- * service keeps running if its runtime node comes back unchanged.
+ * Keeps one service per runtime node, by the node's id. A deploy closes and reopens nodes, but a service keeps running if
+ * its runtime node comes back, unless another engine is needed.
  */
-import { isDeepStrictEqual } from 'node:util';
 import type { RuntimeConfig } from '../../config/compile.ts';
+import { suitsEngine } from './engine-settings.ts';
 import type { Machine } from './runtime-pins.ts';
 import { Service, type ServiceHost } from './service.ts';
 
@@ -25,14 +25,16 @@ export class Registry {
   }
 
   /**
-   * Matches the services to `runtimes`: keeps unchanged services, starts new ones, and closes the rest. Where a runtime has
-   * changed, the old service first answers the requests that it holds.
+   * Matches the services to `runtimes`: keeps services whose engines can go on, starts new ones, and closes the rest. Where
+   * a runtime needs another engine, the old service first answers the requests that it holds.
    */
   reconcile(runtimes: ReadonlyMap<string, RuntimeConfig>, machine: Machine): void {
     for (const [id, service] of this.#services) {
       const wanted = runtimes.get(id);
-      // Not as text: the order of the properties depends on which of them a flow sets.
-      if (wanted && isDeepStrictEqual(wanted, service.config)) continue;
+      if (wanted && suitsEngine(service.config, wanted)) {
+        service.reconfigure(wanted);
+        continue;
+      }
       this.#services.delete(id);
       this.#track(service, wanted ? service.retire() : service.close(true));
     }

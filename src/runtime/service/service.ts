@@ -2,11 +2,10 @@
  * Represents one runtime on the server: accepts requests, answers each exactly once, and applies deploys.
  * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
-import { join } from 'node:path';
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { formatListen } from '../../config/formats/listen.ts';
 import { type PlannedStage, type RowTerms, rowTerms, type StageDefinition } from '../../config/stage-definition.ts';
-import { type Clock, type Deadline, deadlineAfter, systemClock } from '../../core/clock.ts';
+import { type Clock, type Deadline, deadlineAfter, systemClock, untilTrue } from '../../core/clock.ts';
 import { type ListenerSpec, NO_CLIENT } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, StageAction, StageLoad } from '../../core/model.ts';
@@ -22,6 +21,7 @@ import { Desk, type DeskHost, shuttingDown } from '../desk/desk.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
+import { engineBoot, listenerTerms } from './engine-settings.ts';
 import { LastInputs } from './last-inputs.ts';
 import { type PlannedRoute, Planner, type RouteEntry } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
@@ -64,13 +64,11 @@ const CLOSE_RESERVE_MS = 1000;
 
 export class Service {
   readonly id: string;
-  /** Name shown to users. */
-  readonly name: string;
-  readonly config: RuntimeConfig;
+  #config: RuntimeConfig;
   readonly #host: ServiceHost;
   readonly #machine: Machine;
   readonly #clock: Clock;
-  readonly #log: Log;
+  #log: Log;
   readonly #pins: RuntimePins;
   /** Takes the requests that come through this process. */
   readonly desk: Desk<RouteEntry>;
@@ -87,40 +85,26 @@ export class Service {
 
   constructor(id: string, config: RuntimeConfig, machine: Machine, host: ServiceHost, clock: Clock = systemClock) {
     this.id = id;
-    this.name = config.name || id;
-    this.config = config;
+    this.#config = config;
     this.#machine = machine;
     this.#clock = clock;
     this.#host = host;
     this.#shares = host.shares ?? new LiveShares();
-    this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
+    this.#log = this.#logOf(config);
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
-    const { barred } = this.#pins;
-    const terms = { capacity: config.capacity, barred, maxHeldBytes: config.maxQueueBytes / 2 };
+    const terms = { capacity: config.capacity, barred: this.#pins.barred, maxHeldBytes: config.maxQueueBytes / 2 };
     this.desk = new Desk(terms, this.#deskHost(), clock);
     this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
       this.desk.sent(item.id);
       this.#client.submit(item);
     });
-    const boot = {
-      ...{ maxPayloadBytes: config.maxPayloadBytes, maxQueueBytes: config.maxQueueBytes, launcher: machine.launcher },
-      statesFolder: host.statesFolder ? join(host.statesFolder, encodeURIComponent(id)) : '',
-      ...{ runtime: this.name, allowedCpus: machine.allowedCpus, strictPins: config.strictPins },
-      requests: {
-        capacity: config.capacity,
-        mostWaiting: config.mostWaiting,
-        timeoutMs: config.timeoutMs,
-        barred,
-        logsEach: config.logLevel === 'debug' || config.logLevel === 'trace',
-      },
-    };
     this.#checks = new Checks({
       clock,
       send: (check, deadline) => this.#client.check(check, deadline),
       stages: () => this.#planner.reached,
       stage: (ref) => this.stage(ref),
     });
-    this.#client = new EngineClient(boot, this.#pins.engine, {
+    this.#client = new EngineClient(engineBoot(id, config, machine, this.#pins, host.statesFolder), this.#pins.engine, {
       onOutcomes: (items) => {
         for (const item of items) this.desk.settle(item);
       },
@@ -155,12 +139,32 @@ export class Service {
     this.#client.start();
   }
 
+  get config(): RuntimeConfig {
+    return this.#config;
+  }
+
+  /** Name shown to users. */
+  get name(): string {
+    return this.#config.name || this.id;
+  }
+
+  /** Takes settings with which the engine can go on. It gets its part with the next plan. Open requests keep their limits. */
+  reconfigure(config: RuntimeConfig): void {
+    this.#config = config;
+    this.#log = this.#logOf(config);
+    this.desk.resize(config.capacity);
+  }
+
+  #logOf({ logLevel }: RuntimeConfig): Log {
+    return this.#host.log.of({ id: this.id, runtime: this.name }, logLevel);
+  }
+
   /**
    * Applies the stages and routes of a deploy, and what the engine itself serves. Unchanged stages keep their workers. Open requests finish on the route
    * on which they began. A request that still waits on the server gets `shutting_down` if a stage of its route is gone.
    */
   apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[], listener: ListenerSpec | null = null): void {
-    const plan = this.#planner.compile(stages, routes, listener);
+    const plan = this.#planner.compile(stages, routes, listener && { ...listener, terms: listenerTerms(this) });
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.desk.backlog };
     const clients = [NO_CLIENT, ...(listener?.keys ?? []).map(({ name }) => name)];
@@ -380,14 +384,8 @@ export class Service {
 
   /** Resolves when no request is open, here or at the engine's listener, when the service closes, or at `limit`. */
   #whenIdle(limit: Deadline): Promise<void> {
-    return new Promise((resolve) => {
-      const look = (): void => {
-        const isIdle = this.desk.backlog + this.#told.backlog === 0;
-        if (isIdle || this.#state.tag === 'closing' || this.#clock.now() >= limit) resolve();
-        else this.#clock.at(this.#clock.now() + LOOK_MS, look);
-      };
-      look();
-    });
+    const isIdle = (): boolean => this.desk.backlog + this.#told.backlog === 0 || this.#state.tag === 'closing';
+    return untilTrue(this.#clock, limit, LOOK_MS, isIdle);
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {

@@ -11,7 +11,6 @@ import type {
 import type { OwnValues } from '../../core/readings.ts';
 
 export interface EngineBoot {
-  readonly runtime: string;
   readonly maxPayloadBytes: number;
   /** Most bytes of payloads in the engine. */
   readonly maxQueueBytes: number;
@@ -21,18 +20,12 @@ export interface EngineBoot {
   readonly allowedCpus: readonly number[];
   readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };
   readonly strictPins: boolean;
-  /** Limits of the requests that the engine takes at its own address. */
+  /** Limits of the requests that the engine takes at its own address, beside those of the plan. */
   readonly requests: {
-    /** Most open requests. */
-    readonly capacity: number;
     /** Most patient requests that wait; 0: no limit. */
     readonly mostWaiting: number;
-    /** Longest time for an answer, in ms; 0: no limit. */
-    readonly timeoutMs: number;
     /** Why every request is refused; null: it is not. */
     readonly barred: string | null;
-    /** Whether the log takes a record of each failed request, at level debug. */
-    readonly logsEach: boolean;
   };
 }
 

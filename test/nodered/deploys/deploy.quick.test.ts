@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { CLOSE_MS } from '../../../src/runtime/service/service.ts';
 import { isAlive } from '../../fixtures/alive.ts';
+import { Scrape } from '../../fixtures/exposition.ts';
 import { batcher, collector, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { useGate } from '../../fixtures/gate.ts';
 import {
@@ -55,9 +56,13 @@ function run(): Promise<unknown> {
   return runAt(nodeRed.url);
 }
 
-async function runAt(url: string): Promise<unknown> {
+function post(url: string): Promise<Response> {
   const body = JSON.stringify({ path: [] });
-  const response = await fetch(`${url}/run`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+  return fetch(`${url}/run`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+}
+
+async function runAt(url: string): Promise<unknown> {
+  const response = await post(url);
   assert.equal(response.status, 200, await response.clone().text());
   return response.json();
 }
@@ -184,14 +189,46 @@ describe('deploy: something changed', () => {
     assert.deepEqual(await run(), ['first', 'second']);
   });
 
-  test('a changed runtime gets a new engine, and the old one answers its requests, however long they run', async () => {
+  test('name, limits and log level of a runtime change without a new process, and open requests keep their time', async () => {
+    const settings = { listen: '127.0.0.1:0', timeoutMs: '600000' };
+    const flows = changed(pipeline(), { runtime: settings });
+    const before = await startAnew(flows);
+    const engine = await engineUrl(nodeRed);
+    const old = [run(), runAt(engine)];
+    await until('both are there', async () => (await nodeRed.snapshot()).runtimes[0]?.backlog === 2);
+    const deploy = (more: object): Promise<Snapshot> =>
+      nodeRed.deployReady(changed(flows, { runtime: { ...settings, logLevel: 'debug', name: 'renamed', ...more } }));
+    const refused = (): Promise<string[]> =>
+      Promise.all(
+        [nodeRed.url, engine].map(async (url) => {
+          const { error } = (await (await post(url)).json()) as { error: { code: string } };
+          return error.code;
+        }),
+      );
+    const full = await deploy({ capacity: '1' });
+    assert.deepEqual(pidsOf(full), pidsOf(before));
+    assert.equal(full.runtimes[0]?.name, 'renamed');
+    assert.deepEqual(await refused(), new Array(2).fill('capacity_exceeded'));
+    await deploy({ timeoutMs: '50' });
+    assert.deepEqual(await refused(), new Array(2).fill('deadline_exceeded'));
+    await gate.open();
+    assert.deepEqual(await Promise.all(old), new Array(2).fill(['first', 'second']));
+    const metrics = async (url: string): Promise<number | undefined> => {
+      const scrape = new Scrape(await (await fetch(`${url}/metrics`)).text());
+      return scrape.find('modelet_requests_total', { runtime: 'renamed', code: 'ok' })[0]?.value;
+    };
+    await until('Node-RED counts both', async () => (await metrics(`${nodeRed.url}/admin/modelets`)) === 2);
+    assert.equal(await metrics(engine), 1);
+  });
+
+  test('a runtime with another limit of memory gets a new engine, and the old one answers what it has, however long it runs', async () => {
     const limits = { listen: '127.0.0.1:0', timeoutMs: '600000' };
     const flows = changed(pipeline(), { runtime: limits });
     const before = await startAnew(flows);
     const old = [run(), runAt(await engineUrl(nodeRed))];
     await until('both are there', async () => (await nodeRed.snapshot()).runtimes[0]?.backlog === 2);
     await until('they are at work', async () => (await gate.entered()).length > 0);
-    const afterwards = await nodeRed.deployReady(changed(flows, { runtime: { ...limits, timeoutMs: '500000' } }));
+    const afterwards = await nodeRed.deployReady(changed(flows, { runtime: { ...limits, maxQueueMb: '256' } }));
     const readyAt = performance.now();
     assert.notEqual(afterwards.runtimes[0]?.engine.pid, before.runtimes[0]?.engine.pid);
     await until(

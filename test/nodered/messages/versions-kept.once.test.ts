@@ -83,7 +83,7 @@ describe('the live share of a version', () => {
   });
 
   test('outlives a runtime that a deploy replaces', async () => {
-    await red.deploy(flows('50', { timeoutMs: '20000' }));
+    await red.deploy(flows('50', { maxQueueMb: '256' }));
     await red.whenReady();
     assert.deepEqual(await answers(), ['old']);
   });

@@ -18,7 +18,6 @@ import { repositoryRoot } from '../../fixtures/repository.ts';
 const BOOT: ControlFrame = {
   type: 'boot',
   body: {
-    runtime: 'runtime',
     maxQueueBytes: 1 << 20,
     maxPayloadBytes: 1024,
     statesFolder: '',
@@ -26,7 +25,7 @@ const BOOT: ControlFrame = {
     launcher: { setpriv: false, taskset: false },
     strictPins: false,
     sharesSlots: false,
-    requests: { capacity: 1, mostWaiting: 0, timeoutMs: 0, barred: null, logsEach: false },
+    requests: { mostWaiting: 0, barred: null },
   },
 };
 

@@ -48,9 +48,9 @@ class Bed {
       complete: <Plan>(plan: Plan): Plan => plan,
     };
     const boot = {
-      ...{ runtime: 'r', maxPayloadBytes: 2 ** 26, maxQueueBytes: 2 ** 28, statesFolder: '' },
+      ...{ maxPayloadBytes: 2 ** 26, maxQueueBytes: 2 ** 28, statesFolder: '' },
       ...{ allowedCpus: allowedCpus(), launcher: LAUNCHER, strictPins: false },
-      requests: { capacity: 1000, mostWaiting: 0, timeoutMs: 0, barred: null, logsEach: false },
+      requests: { mostWaiting: 0, barred: null },
     };
     this.client = new EngineClient(boot, null, events);
     const stages = ['a', 'b'].map((id, index) =>

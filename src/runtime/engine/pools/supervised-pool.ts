@@ -237,11 +237,11 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       clock: this.#clock,
       startTimeoutMs: this.#factory.startTimeoutMs,
       concurrency: this.#stage.modelet.concurrency,
-      abandonedMs: this.#factory.abandonedMs,
       stage: this.#events,
       launch: (index, events) => this.#factory.launch(this.#stage, index, events),
       loadFrame: (index) => this.#factory.loadFrame(this.#stage, index),
       runTimeoutMs: () => this.#stage.runTimeoutMs,
+      requestTimeoutMs: () => this.#stage.requestTimeoutMs,
       onStuck: (worker) => this.#replace(worker, 'it runs a batch whose callers have gone, and does not end it'),
       onReady: (worker) => this.#becameReady(worker),
       onTouched: (files) => {

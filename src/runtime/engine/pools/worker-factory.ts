@@ -17,10 +17,6 @@ import type { ControlFrame } from '../../../wire/frames/frames.ts';
 import type { ParentSlots } from '../../../wire/slots/parent-slots.ts';
 import { startThreadWorker } from './thread-worker.ts';
 
-/** Limits without a caller, in ms: the least, for short time limits, and that of requests without a time limit. */
-const LEAST_ABANDONED_MS = 10_000;
-const DEFAULT_ABANDONED_MS = 30_000;
-
 export interface PoolBoot extends EngineBoot {
   /** Where large payloads travel; absent: through the channels of the workers. */
   readonly slots?: () => ParentSlots | null;
@@ -62,11 +58,6 @@ export class WorkerFactory {
 
   get startTimeoutMs(): number {
     return this.#modelet.startTimeoutMs;
-  }
-
-  /** By the time limit of requests: as long as a caller waits at most, a worker may go on after its callers have gone. */
-  get abandonedMs(): number {
-    return Math.max(LEAST_ABANDONED_MS, this.#boot.requests.timeoutMs || DEFAULT_ABANDONED_MS);
   }
 
   /** Number of workers launched at the index after the first. */

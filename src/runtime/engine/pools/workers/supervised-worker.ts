@@ -21,13 +21,14 @@ const TEARDOWN_MS = 5000;
  * result reaches no caller, so that only the time to end in order is left, which is that of a teardown.
  */
 const RETIRED_MS = TEARDOWN_MS;
+/** Limits without a caller, in ms: the least, for short time limits, and that of requests without a time limit. */
+const LEAST_ABANDONED_MS = 10_000;
+const DEFAULT_ABANDONED_MS = 30_000;
 
 /** The pool, as its workers see it. */
 export interface WorkerHost<T extends WireItem> {
   readonly clock: Clock;
   readonly startTimeoutMs: number;
-  /** How long a worker without a run limit may go on with a batch that no caller waits for, in ms; at least a start. */
-  readonly abandonedMs: number;
   /** Number of batches that a worker runs at a time. */
   readonly concurrency: number;
   /** The stage, which workers give replies and parts without a detour. */
@@ -37,6 +38,8 @@ export interface WorkerHost<T extends WireItem> {
   loadFrame(index: number): ControlFrame;
   /** Returns the longest allowed run of a batch; 0 means no limit. */
   runTimeoutMs(): number;
+  /** Returns the time limit of requests, in ms; 0 means no limit. */
+  requestTimeoutMs(): number;
   /** Reports that the worker will hardly end one of its batches. Callers wait for others, and no caller for this one. */
   onStuck(worker: SupervisedWorker<T>): void;
   onReady(worker: SupervisedWorker<T>): void;
@@ -195,10 +198,14 @@ export class SupervisedWorker<T extends WireItem> implements FreeWorker<T> {
     return ended;
   }
 
-  /** How long a batch without callers may run, in ms; null: the user's limit decides. */
+  /**
+   * How long a batch without callers may run, in ms: as long as a caller waits at most, and at least a start. Null: the
+   * user's limit decides.
+   */
   get #abandonedMs(): number | null {
     if (this.#host.runTimeoutMs() > 0) return null;
-    return this.process.isClosed ? RETIRED_MS : Math.max(this.#host.abandonedMs, this.#facts.startMs);
+    if (this.process.isClosed) return RETIRED_MS;
+    return Math.max(LEAST_ABANDONED_MS, this.#host.requestTimeoutMs() || DEFAULT_ABANDONED_MS, this.#facts.startMs);
   }
 
   #receive(frame: Frame): void {
