@@ -132,4 +132,12 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     suite: 'processes/life/large-bodies',
     test: 'what middleware has kept of a body and of its answer stays',
   },
+  {
+    bug: 'the listener keeps the limits that its runtime had first',
+    file: 'src/http/listener/listener.ts',
+    find: 'this.#desk.resize(planned.terms.capacity);',
+    replace: '',
+    suite: 'nodered/deploys/deploy',
+    test: 'name, limits and log level of a runtime change without a new process, and open requests keep their time',
+  },
 ];
