@@ -7,10 +7,10 @@ import {
   collector,
   completeNode,
   endpoint,
+  freshRuntime,
   func,
   httpIn,
   httpOut,
-  runtime,
   sink,
   stage,
   TAB,
@@ -24,14 +24,6 @@ const BUFFER = 2500;
 
 const red = useNodeRed({ settings: { nodeMessageBufferMaxLength: BUFFER } });
 const gate = useGate();
-
-let deploys = 0;
-
-/** A separate runtime for each test: its counts begin at zero. */
-function freshRuntime(): FlowNode {
-  deploys += 1;
-  return runtime('runtime', { name: `deploy ${deploys}` });
-}
 
 /** `slow -> out`, where every item waits for the gate. Returns what comes out. */
 async function deploySlow(properties: object, ...more: FlowNode[]): Promise<Message[]> {

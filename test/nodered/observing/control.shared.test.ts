@@ -13,7 +13,7 @@ import {
   sendAll,
   whenIdle,
 } from '../../fixtures/drawn.ts';
-import { batcher, catchNode, collector, completeNode, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import { batcher, catchNode, collector, completeNode, freshRuntime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { useGate } from '../../fixtures/gate.ts';
 import { type FlowNode, type Message, useNodeRed } from '../../fixtures/node-red.ts';
 import { until } from '../../fixtures/polling.ts';
@@ -21,12 +21,9 @@ import { until } from '../../fixtures/polling.ts';
 const red = useNodeRed();
 const gate = useGate();
 
-let deploys = 0;
-
-/** A separate runtime for each test, so that its counts begin at zero. */
+/** Deploys them with a separate engine for each test. */
 async function deploy(...flows: FlowNode[]): Promise<Message[]> {
-  deploys += 1;
-  await red.deploy([TAB, runtime('runtime', { name: `deploy ${deploys}` }), ...flows, sink('out')]);
+  await red.deploy([TAB, freshRuntime(), ...flows, sink('out')]);
   await red.whenReady();
   return red.inputs('out');
 }
