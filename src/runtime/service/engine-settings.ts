@@ -9,7 +9,7 @@ import type { ListenerTerms } from '../../core/endpoints.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { Machine, RuntimePins } from './runtime-pins.ts';
 
-/** Returns the settings for which there is one time: shared memory is made for them, and processes are started with them. */
+/** Returns the settings that an engine keeps: its memory is shared out by them, and its processes are started with them. */
 function fixedIn(config: RuntimeConfig): object {
   const { maxPayloadBytes, maxQueueBytes, mostWaiting, engineCpus, serverCpus, strictPins } = config;
   return { maxPayloadBytes, maxQueueBytes, mostWaiting, engineCpus, serverCpus, strictPins };
