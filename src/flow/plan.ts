@@ -110,7 +110,7 @@ function reasonForNoRuntime(config: StageConfig, nodes: CompiledNodes): string |
 
 /** Returns the runtime of a stage that has a usable one. */
 function runtimeOf({ runtime }: Pick<StageConfig, 'runtime'>, nodes: CompiledNodes): RuntimeConfig {
-  return nodes.get(runtime)?.config as RuntimeConfig;
+  return nodes.settings('runtime', runtime) as RuntimeConfig;
 }
 
 function reasonForNoBroker({ placement, runtime }: StageConfig, nodes: CompiledNodes): string | null {

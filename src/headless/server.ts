@@ -64,8 +64,7 @@ export class HeadlessServer {
   }
 
   start(): void {
-    const { id, address, tls, keys, endpoints } = this.#served;
-    const { cors = [] } = this.#flows.nodes.settings('runtime', id) ?? {};
+    const { id, config, address, tls, keys, endpoints } = this.#served;
     const { stages, routes } = this.#flows.plan.of(id);
     // A stage without an endpoint would start workers that no request can reach.
     const entries = new Set(endpoints.map(({ entry }) => entry));
@@ -77,7 +76,7 @@ export class HeadlessServer {
     const { settings } = this.#flows.source;
     const limits = { maxJson: jsonLimit(settings), paths: pathRules(settings) };
     const planned = stages.filter((stage) => needed.has(stage.id));
-    this.#service.apply(planned, used, { address, tls, keys, cors, ...limits, endpoints });
+    this.#service.apply(planned, used, { address, tls, keys, cors: config.cors, ...limits, endpoints });
     this.#describe();
     if (this.#areSharesKept || planned.every(({ versions }) => (versions?.rollbackAbove ?? null) === null)) return;
     const message = 'a roll-back of a version ends with this process, because no --versions-file keeps it';

@@ -78,7 +78,7 @@ export class Deployer {
     const { access, context } = this.#parts;
     const { clients, origins } = access.of(service);
     clients.replace(clientsOf(context.live, service.id));
-    origins.replace(context.live.settings('runtime', service.id)?.cors ?? []);
+    origins.replace(service.config.cors);
   }
 
   /** Gives each service and gate its part of a deploy, and reports warnings and invalid nodes. */

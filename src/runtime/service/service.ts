@@ -90,7 +90,7 @@ export class Service {
     this.#clock = clock;
     this.#host = host;
     this.#shares = host.shares ?? new LiveShares();
-    this.#log = this.#logOf(config);
+    this.#log = this.#ownLog();
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
     const terms = { capacity: config.capacity, barred: this.#pins.barred, maxHeldBytes: config.maxQueueBytes / 2 };
     this.desk = new Desk(terms, this.#deskHost(), clock);
@@ -151,12 +151,12 @@ export class Service {
   /** Takes settings with which the engine can go on. It gets its part with the next plan. Open requests keep their limits. */
   reconfigure(config: RuntimeConfig): void {
     this.#config = config;
-    this.#log = this.#logOf(config);
+    this.#log = this.#ownLog();
     this.desk.resize(config.capacity);
   }
 
-  #logOf({ logLevel }: RuntimeConfig): Log {
-    return this.#host.log.of({ id: this.id, runtime: this.name }, logLevel);
+  #ownLog(): Log {
+    return this.#host.log.of({ id: this.id, runtime: this.name }, this.config.logLevel);
   }
 
   /**
