@@ -18,6 +18,7 @@ class Rig {
   events: ChildEvents | null = null;
   child: Child | null = null;
   stuck = 0;
+  requestTimeoutMs = ABANDONED_MS;
   readonly worker: SupervisedWorker<WireItem>;
 
   constructor(concurrency = 1, runTimeoutMs = LIMIT_MS) {
@@ -46,7 +47,7 @@ class Rig {
       },
       loadFrame: () => ({ type: 'cancel', body: [] }),
       runTimeoutMs: () => runTimeoutMs,
-      requestTimeoutMs: () => ABANDONED_MS,
+      requestTimeoutMs: () => this.requestTimeoutMs,
       onStuck: () => {
         this.stuck += 1;
       },
@@ -216,6 +217,23 @@ test('a batch counts as begun when it was, although its callers had gone before,
   rig.answer(2);
   await rig.advance(10 * ABANDONED_MS);
   assert.deepEqual([rig.losses.length, rig.clock.pending], [0, 0]);
+});
+
+test('that limit is the present one of requests, at least 10 s, and 30 s if they have none', async () => {
+  for (const [requestTimeoutMs, limitMs] of [
+    [1000, 10_000],
+    [45_000, 45_000],
+    [0, 30_000],
+  ] as const) {
+    const rig = await new Rig(1, 0).start();
+    rig.requestTimeoutMs = requestTimeoutMs;
+    rig.dispatch(1);
+    rig.worker.cancel([1]);
+    await rig.advance(limitMs - 1);
+    assert.equal(rig.losses.length, 0);
+    await rig.advance(1);
+    assert.equal(rig.losses.length, 1);
+  }
 });
 
 test('a run limit of the user counts alone', async () => {
